@@ -1,0 +1,69 @@
+"""The FastAPI application: routes of every protocol behind the guards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from stoker.api import openapi
+from stoker.api.errors import RouteNotFound, error_response
+from stoker.api.guards import guarded
+from stoker.api.openai.chat.routes import chat_router
+from stoker.api.openai.chat.schema import ChatCompletionChunk, ChatCompletionRequest
+from stoker.api.openai.completions.routes import completions_router
+from stoker.api.openai.completions.schema import CompletionChunk, CompletionRequest
+from stoker.api.openai.models.routes import models_router
+from stoker.api.state import ApiState
+from stoker.api.system.routes import system_router
+from stoker.errors import StokerError
+
+_DESCRIPTION = "A private AI endpoint on one machine. Unknown fields are ignored; null counts as unset."
+
+_DOCUMENTED = (ChatCompletionRequest, ChatCompletionChunk, CompletionRequest, CompletionChunk)
+
+
+def create_app(state: ApiState) -> FastAPI:
+    """One application for one engine. `state.drain.begin()` starts its graceful end."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        state.drain.attach(asyncio.get_running_loop(), state.settings.shutdown_timeout_s)
+        yield
+
+    def guard(app: ASGIApp) -> ASGIApp:
+        return guarded(app, state)
+
+    app = FastAPI(
+        title="stoker",
+        description=_DESCRIPTION,
+        lifespan=lifespan,
+        middleware=[Middleware(guard)],
+        redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.add_exception_handler(StokerError, _on_error)
+    app.add_exception_handler(HTTPException, _on_no_route)
+    for router in (system_router, chat_router, completions_router, models_router):
+        app.include_router(router(state))
+    openapi.install(app, _DOCUMENTED)
+    state.metrics.watch_engine(state.engine)
+    return app
+
+
+async def _on_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, StokerError)
+    return error_response(request.url.path, error)
+
+
+async def _on_no_route(request: Request, error: Exception) -> Response:
+    """Starlette knows 404 and 405; the contract knows only the first."""
+    return error_response(request.url.path, RouteNotFound())

@@ -1,0 +1,266 @@
+"""One HTTP request's generation: prompts submitted, events turned into text updates per choice.
+
+Every protocol shares this between its parsing and its writing. No JSON and no HTTP here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from stoker.api.engine_port import HandleLike
+from stoker.api.state import ApiState
+from stoker.chat.reply import LogprobEntry, ReplyAssembler, ReplyDelta
+from stoker.core import (
+    Event,
+    FinishEvent,
+    FinishReason,
+    GenerationRequest,
+    PromptEvent,
+    SamplingParams,
+    TokenEvent,
+)
+from stoker.errors import GenerationFailed, Unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a protocol asks for, already validated."""
+
+    id: str
+    prompts: tuple[tuple[int, ...], ...]  # token ids; each is continued `n` times
+    sampling: SamplingParams
+    max_tokens: int | None  # per choice
+    n: int = 1
+    stops: tuple[str, ...] = ()
+    session: str | None = None
+
+    @property
+    def num_choices(self) -> int:
+        return len(self.prompts) * self.n
+
+    @property
+    def want_logprobs(self) -> bool:
+        return self.sampling.logprobs >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """News of one choice. Either text and logprobs, or, as its last one, a finish reason."""
+
+    index: int
+    text: str = ""
+    logprobs: list[LogprobEntry] = field(default_factory=list)
+    finish_reason: FinishReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    lane: str
+
+
+@dataclass(slots=True)
+class _Choice:
+    assembler: ReplyAssembler
+    finished: bool = False
+    last_token_at: float = 0.0
+
+
+class Generation:
+    """A running order. Iterate `updates` to its end, or call `cancel`; both free every row."""
+
+    def __init__(self, state: ApiState, order: Order) -> None:
+        """Submits every prompt. Raises StokerError with nothing left running."""
+        self.order = order
+        self._state = state
+        self._choices = [
+            _Choice(
+                ReplyAssembler(state.text.tokenizer, stops=order.stops, want_logprobs=order.want_logprobs)
+            )
+            for _ in range(order.num_choices)
+        ]
+        self._cached_tokens = 0
+        self._num_unfinished = order.num_choices
+        self._started_at = time.monotonic()
+        self._saw_token = False
+        self._handles: list[HandleLike] = []
+        try:
+            for number, prompt in enumerate(order.prompts):
+                self._handles.append(state.engine.submit(self._request(number, prompt)))
+        except BaseException:
+            self.cancel()
+            raise
+        state.drain.active.add(self)
+
+    def _request(self, number: int, prompt: tuple[int, ...]) -> GenerationRequest:
+        order = self.order
+        return GenerationRequest(
+            id=order.id if len(order.prompts) == 1 else f"{order.id}/{number}",
+            prompt_ids=prompt,
+            sampling=order.sampling,
+            max_tokens=order.max_tokens,
+            eos_ids=self._state.text.eos_ids,
+            n=order.n,
+            session=order.session,
+        )
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(
+            prompt_tokens=sum(len(prompt) for prompt in self.order.prompts),
+            completion_tokens=sum(choice.assembler.num_tokens for choice in self._choices),
+            cached_tokens=self._cached_tokens,
+            lane=self._state.lane,
+        )
+
+    def cancel(self) -> None:
+        """Frees the rows of every unfinished choice within one step; a reader of `updates` gets
+        Unavailable. Idempotent."""
+        self._state.drain.active.discard(self)
+        if self._num_unfinished:
+            for handle in self._handles:
+                handle.cancel()
+
+    async def updates(self) -> AsyncGenerator[list[Update], None]:
+        """Lists of updates, each all that was ready. Ends when every choice has finished.
+
+        Raises GenerationFailed when the engine reports an error, Unavailable when the server shut
+        down in between.
+        """
+        try:
+            async with aclosing(self._event_batches()) as batches:
+                async for number, events in batches:
+                    if updates := self._digest(number, events):
+                        yield updates
+        finally:
+            self.cancel()
+
+    async def _event_batches(self) -> AsyncGenerator[tuple[int, list[Event]], None]:
+        """(number of the prompt, its events), prompts interleaved as they come."""
+        if len(self._handles) == 1:
+            async for events in self._handles[0].batches():
+                yield 0, events
+            return
+        queue: asyncio.Queue[tuple[int, list[Event] | BaseException | None]] = asyncio.Queue()
+
+        async def pump(number: int, handle: HandleLike) -> None:
+            try:
+                async for events in handle.batches():
+                    queue.put_nowait((number, events))
+                queue.put_nowait((number, None))
+            except Exception as error:
+                queue.put_nowait((number, error))
+
+        tasks = [asyncio.create_task(pump(number, handle)) for number, handle in enumerate(self._handles)]
+        try:
+            num_open = len(tasks)
+            while num_open:
+                number, item = await queue.get()
+                if item is None:
+                    num_open -= 1
+                elif isinstance(item, BaseException):
+                    raise item
+                else:
+                    yield number, item
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def _digest(self, number: int, events: list[Event]) -> list[Update]:
+        updates: list[Update] = []
+        now = time.monotonic()
+        num_tokens = 0
+        for event in events:
+            if isinstance(event, TokenEvent):
+                num_tokens += 1
+                self._take_token(number, event, now, updates)
+            elif isinstance(event, FinishEvent):
+                self._take_finish(number, event, updates)
+            elif isinstance(event, PromptEvent):
+                self._take_prompt(event, now)
+            else:
+                raise GenerationFailed(event.message)
+        self._state.metrics.completion_tokens.inc(num_tokens)
+        return updates
+
+    def _take_token(self, number: int, event: TokenEvent, now: float, updates: list[Update]) -> None:
+        index = number * self.order.n + event.index
+        choice = self._choices[index]
+        if choice.finished:
+            return
+        self._time_token(choice, now)
+        delta = choice.assembler.push(event)
+        _append(updates, index, delta)
+        if delta.stopped is not None:
+            self._handles[number].stop(event.index)
+            self._finish(index, "stop", updates)
+
+    def _take_finish(self, number: int, event: FinishEvent, updates: list[Update]) -> None:
+        index = number * self.order.n + event.index
+        choice = self._choices[index]
+        if choice.finished:
+            return
+        if event.reason == "cancelled":  # not by the client: then nobody would be reading
+            raise Unavailable("the server is shutting down")
+        delta = choice.assembler.finish(event.reason)
+        _append(updates, index, delta)
+        self._finish(index, "stop" if delta.stopped is not None else event.reason, updates)
+
+    def _finish(self, index: int, reason: FinishReason, updates: list[Update]) -> None:
+        self._choices[index].finished = True
+        self._num_unfinished -= 1
+        updates.append(Update(index, finish_reason=reason))
+
+    def _take_prompt(self, event: PromptEvent, now: float) -> None:
+        metrics = self._state.metrics
+        self._cached_tokens += event.cached_tokens
+        metrics.prompt_tokens.inc(event.prompt_tokens)
+        metrics.cached_tokens.inc(event.cached_tokens)
+        metrics.prompt_wait_s.observe(now - self._started_at)
+
+    def _time_token(self, choice: _Choice, now: float) -> None:
+        if choice.last_token_at:
+            self._state.metrics.inter_token_s.observe(now - choice.last_token_at)
+        elif not self._saw_token:
+            self._saw_token = True
+            self._state.metrics.first_token_s.observe(now - self._started_at)
+        choice.last_token_at = now
+
+
+def _append(updates: list[Update], index: int, delta: ReplyDelta) -> None:
+    if delta.text or delta.logprobs:
+        updates.append(Update(index, delta.text, list(delta.logprobs)))
+
+
+@dataclass(slots=True)
+class Reply:
+    """One finished choice."""
+
+    text: str
+    logprobs: list[LogprobEntry]
+    finish_reason: FinishReason
+
+
+async def collect(generation: Generation) -> list[Reply]:
+    """Runs a generation to its end; the choices in order."""
+    count = generation.order.num_choices
+    texts: list[list[str]] = [[] for _ in range(count)]
+    logprobs: list[list[LogprobEntry]] = [[] for _ in range(count)]
+    reasons: list[FinishReason] = ["stop"] * count
+    async with aclosing(generation.updates()) as batches:
+        async for updates in batches:
+            for update in updates:
+                texts[update.index].append(update.text)
+                logprobs[update.index] += update.logprobs
+                if update.finish_reason is not None:
+                    reasons[update.index] = update.finish_reason
+    return [
+        Reply("".join(text), entries, reason)
+        for text, entries, reason in zip(texts, logprobs, reasons, strict=True)
+    ]

@@ -1,0 +1,30 @@
+"""What stands between a socket and the routes: one small ASGI layer per danger.
+
+telemetry > failsafe > hosts > origins > draining > key > body > routes
+"""
+
+from __future__ import annotations
+
+from starlette.types import ASGIApp
+
+from stoker.api.guards.body import BodyGuard
+from stoker.api.guards.draining import DrainGuard
+from stoker.api.guards.failsafe import Failsafe
+from stoker.api.guards.hosts import HostGuard
+from stoker.api.guards.key import KeyGuard
+from stoker.api.guards.origins import OriginGuard
+from stoker.api.guards.telemetry import Telemetry
+from stoker.api.state import ApiState
+
+
+def guarded(app: ASGIApp, state: ApiState) -> ASGIApp:
+    """`app` behind every guard."""
+    settings = state.settings
+    app = BodyGuard(app, max_bytes=settings.max_body_bytes, timeout_s=settings.body_timeout_s)
+    if settings.api_key:
+        app = KeyGuard(app, settings.api_key)
+    app = DrainGuard(app, state.drain)
+    app = OriginGuard(app, settings.allowed_origins)
+    app = HostGuard(app, settings)
+    app = Failsafe(app)
+    return Telemetry(app, state.metrics, access_log=settings.access_log)

@@ -1,0 +1,1 @@
+"""POST /v1/chat/completions: parse.py reads and checks, reply.py and stream.py write."""

@@ -1,0 +1,128 @@
+"""Documentation models of chat completions. They check nothing: parse.py does."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from stoker.api.openai.schema import FinishReason, GenerationFields, LogprobEntry, Usage
+
+
+class TextPart(BaseModel):
+    type: Literal["text", "input_text", "output_text"]
+    text: str
+
+
+class CalledFunction(BaseModel):
+    name: str
+    arguments: str | dict[str, Any] | None = None
+
+
+class ToolCall(BaseModel):
+    id: Any = None
+    type: Any = "function"
+    function: CalledFunction
+
+
+Content = str | list[TextPart | str] | None
+
+
+class PlainMessage(BaseModel):
+    role: Literal["system", "developer", "user", "tool", "function"]
+    content: Content = None
+    tool_call_id: Any = Field(None, description="With role tool: the call this is the result of.")
+    name: Any = None
+
+
+class AssistantMessage(BaseModel):
+    role: Literal["assistant"]
+    content: Content = None
+    tool_calls: list[ToolCall] | None = None
+    reasoning_content: str | None = Field(None, description="Earlier thinking; `reasoning` is an alias.")
+    name: Any = None
+
+
+class Function(BaseModel):
+    name: Annotated[str, Field(min_length=1)]
+    description: Any = None
+    parameters: dict[str, Any] | None = None
+
+
+class Tool(BaseModel):
+    type: Literal["function"] = "function"
+    function: Function
+
+
+class NamedFunction(BaseModel):
+    name: str
+
+
+class NamedTool(BaseModel):
+    type: Any = "function"
+    function: NamedFunction
+
+
+class TemplateVariables(BaseModel):
+    model_config = {"extra": "allow"}
+    enable_thinking: bool | None = None
+
+
+class ChatCompletionRequest(GenerationFields):
+    messages: Annotated[list[PlainMessage | AssistantMessage], Field(min_length=1)]
+    logprobs: bool | None = Field(None, description="Log-probabilities of the reply's tokens.")
+    top_logprobs: Annotated[int, Field(ge=-1, le=20)] | None = Field(
+        None, description="Also that many of the likeliest tokens at each position."
+    )
+    tools: list[Tool] | None = None
+    tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    chat_template_kwargs: TemplateVariables | None = Field(
+        None, description="Variables for the model's chat template."
+    )
+
+
+class ChatLogprobs(BaseModel):
+    content: list[LogprobEntry]
+
+
+class ReplyMessage(BaseModel):
+    role: Literal["assistant"]
+    content: str | None
+
+
+class ChatChoice(BaseModel):
+    index: int
+    message: ReplyMessage
+    logprobs: ChatLogprobs | None = None
+    finish_reason: FinishReason
+
+
+class ChatCompletion(BaseModel):
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[ChatChoice]
+    usage: Usage
+
+
+class Delta(BaseModel):
+    role: Literal["assistant"] | None = None
+    content: str | None = None
+
+
+class ChunkChoice(BaseModel):
+    index: int
+    delta: Delta
+    logprobs: ChatLogprobs | None = None
+    finish_reason: FinishReason | None
+
+
+class ChatCompletionChunk(BaseModel):
+    id: str
+    object: Literal["chat.completion.chunk"]
+    created: int
+    model: str
+    choices: list[ChunkChoice]
+    usage: Usage | None = None

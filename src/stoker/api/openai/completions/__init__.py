@@ -1,0 +1,1 @@
+"""POST /v1/completions: text continued, no chat template."""

@@ -1,0 +1,83 @@
+"""One row per model. Abilities that later parts bring are listed as false until they exist."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from stoker.api.state import ApiState
+from stoker.errors import StokerError
+
+log = logging.getLogger(__name__)
+
+ENDPOINTS = (
+    "POST /v1/chat/completions",
+    "POST /v1/completions",
+    "GET /v1/models",
+    "GET /health",
+    "GET /stats",
+    "GET /metrics",
+)
+
+
+def served_row(state: ApiState) -> dict[str, Any]:
+    text = state.text
+    is_chat = text.template is not None
+    abilities = {
+        "tools": False,
+        "structured_output": False,
+        "embeddings": False,
+        "vision": False,
+        "audio": False,
+        "adapters": False,
+        "training": False,
+    }
+    return {
+        "id": text.id,
+        "object": "model",
+        "created": int(state.started_at),
+        "owned_by": "stoker",
+        "context_window": state.engine.max_context,
+        "reasoning": False,
+        "batch_mode": state.batch_mode,
+        **abilities,
+        "dsa": False,
+        "mtp": False,
+        "capabilities": {
+            "chat_completions": is_chat,
+            "text_completions": True,
+            "anthropic_messages": False,
+            "responses": False,
+            "streaming": True,
+            "logprobs": True,
+            **abilities,
+        },
+        "gen_defaults": _defaults(state),
+    }
+
+
+def _defaults(state: ApiState) -> dict[str, Any]:
+    """The model's sampling defaults with the operator's over them; null where neither sets one."""
+    names = ("temperature", "top_p", "top_k")
+    chosen = {name: getattr(state.settings, name) for name in names}
+    model = state.text.generation_defaults
+    return {name: getattr(model, name) if chosen[name] is None else chosen[name] for name in names}
+
+
+def all_rows(state: ApiState) -> list[dict[str, Any]]:
+    """The served model first. Reads the disk: call it in a thread."""
+    rows = [served_row(state)]
+    created = int(state.started_at)
+    try:
+        listed = state.list_models()
+    except (OSError, StokerError):
+        log.exception("the local models could not be listed")
+        listed = ()
+    seen = {state.text.id}
+    for model in listed:
+        if model.id not in seen:
+            seen.add(model.id)
+            rows.append(
+                {"id": model.id, "object": "model", "created": created, "vision": False, "tier": "targeted"}
+            )
+    return rows

@@ -1,0 +1,141 @@
+"""Server-sent events: one ASGI response that writes frames, keeps idle lines open and notices a
+client that has gone.
+
+Knows nothing of what is in a frame; each protocol makes its own bytes. This is the hot path of
+every stream, so a write is one dictionary and one await.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from json.encoder import encode_basestring
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from stoker.api.disconnect import wait_for_disconnect
+from stoker.api.errors import internal_error
+from stoker.errors import RequestCancelled, StokerError
+
+log = logging.getLogger(__name__)
+
+KEEP_ALIVE = b": keep-alive\n\n"
+STALL_LIMIT_S = 120.0  # a client that takes nothing for so long is given up
+
+# Characters that JSON leaves alone but at which some clients split lines.
+_LINE_BREAKS = str.maketrans({0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"})
+
+
+def json_string(text: str) -> str:
+    """`text` as a JSON string that is safe inside one line of an event."""
+    quoted = encode_basestring(text)
+    return quoted if quoted.isascii() else quoted.translate(_LINE_BREAKS)
+
+
+class EventStream(Response):
+    """A text/event-stream response.
+
+    `writes` yields the bytes of one or more whole frames; each becomes one write. A StokerError it
+    raises becomes `error_frame(error)` and the stream closes. `on_close` is called once whatever
+    way the stream ends, also when `writes` was never begun: the place to cancel the work.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        writes: AsyncGenerator[bytes, None],
+        *,
+        error_frame: Callable[[StokerError], bytes],
+        on_close: Callable[[], None],
+        heartbeat_s: float,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(headers={"cache-control": "no-cache", "connection": "keep-alive", **(headers or {})})
+        del self.headers["content-length"]
+        self._writes = writes
+        self._error_frame = error_frame
+        self._on_close = on_close
+        self._heartbeat_s = heartbeat_s
+
+    def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
+        super().init_headers(headers)
+        self.headers["content-type"] = "text/event-stream"  # the contract has no charset here
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        writer = _Writer(send)
+        producing = asyncio.ensure_future(self._produce(writer, scope, send))
+        gone = asyncio.ensure_future(wait_for_disconnect(receive))
+        heart = asyncio.ensure_future(_beat(writer, self._heartbeat_s))
+        try:
+            await asyncio.wait({producing, gone, heart}, return_when=asyncio.FIRST_COMPLETED)
+            if not producing.done():
+                scope["stoker.status"] = RequestCancelled.status
+            else:
+                producing.result()
+        finally:
+            self._on_close()
+            for task in (producing, gone, heart):
+                task.cancel()
+            await asyncio.gather(producing, gone, heart, return_exceptions=True)
+
+    async def _produce(self, writer: _Writer, scope: Scope, send: Send) -> None:
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            async with aclosing(self._writes) as writes:
+                async for data in writes:
+                    await writer.write(data)
+        except StokerError as error:
+            scope["stoker.status"] = error.status
+            await writer.write(self._error_frame(error))
+        except OSError:  # how some servers report a lost client; uvicorn drops the write instead
+            scope["stoker.status"] = RequestCancelled.status
+            return
+        except Exception:
+            log.exception("%s failed after its headers were sent", scope["path"])
+            scope["stoker.status"] = 500
+            await writer.write(self._error_frame(internal_error()))
+        await writer.end()
+
+
+class _Writer:
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._lock = asyncio.Lock()  # a heartbeat may not fall into the middle of a write
+        self._loop = asyncio.get_running_loop()
+        self.last_write_at = self._loop.time()
+        self.writing = False  # True for long: the client does not read
+        self.ended = False
+
+    async def write(self, data: bytes) -> None:
+        async with self._lock:
+            if self.ended:
+                return
+            self.last_write_at = self._loop.time()
+            self.writing = True
+            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+            self.writing = False
+
+    async def end(self) -> None:
+        async with self._lock:
+            self.ended = True
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def idle_s(self) -> float:
+        return self._loop.time() - self.last_write_at
+
+
+async def _beat(writer: _Writer, every_s: float) -> None:
+    """Writes a comment after each `every_s` of silence. Returns when the client has not taken a
+    write for STALL_LIMIT_S."""
+    while True:
+        await asyncio.sleep(max(every_s - writer.idle_s(), 0.001))
+        if writer.writing:
+            if writer.idle_s() >= STALL_LIMIT_S:
+                return
+            await asyncio.sleep(every_s)
+        elif writer.idle_s() >= every_s:
+            await writer.write(KEEP_ALIVE)

@@ -1,0 +1,111 @@
+"""Everything the routes work with, handed to `create_app` as one value; no globals.
+
+Not the settings of the whole program: app wiring fills `ApiSettings` from those.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from stoker.api.drain import Drain
+from stoker.api.engine_port import EngineLike
+from stoker.api.metrics import Metrics
+from stoker.chat.model import TextModel
+from stoker.config import Settings
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ApiSettings:
+    """The server's side of every request. None in a sampling field means: not set by the operator."""
+
+    host: str = "127.0.0.1"  # address listened on; decides how strict the Host check is
+    api_key: str | None = None  # None = no key is asked for
+    allowed_hosts: tuple[str, ...] = ()  # further Host names; "*" allows all
+    allowed_origins: tuple[str, ...] = ()  # further web origins, "scheme://host:port"; "*" allows all
+    max_body_bytes: int = 64 * MIB
+    body_timeout_s: float = 300.0  # from the first byte of a body to its last
+    heartbeat_s: float = 10.0  # silence on a stream before a keep-alive comment
+    shutdown_timeout_s: float = 120.0  # how long running answers may finish once stopping
+    access_log: bool = False  # one line per request; failures and lost clients are always logged
+    batch: int = 8  # rows the engine runs at once; 1 = strictly serial
+    max_tokens: int | None = None  # default ceiling of a reply
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    thinking: bool | None = None  # default of templates with a switchable thinking channel
+    owner: Literal["serve", "pi-session", "embedded"] = "embedded"
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> ApiSettings:
+        return cls(
+            host=settings.host,
+            api_key=settings.api_key,
+            allowed_hosts=settings.allowed_hosts,
+            allowed_origins=settings.allowed_origins,
+            max_body_bytes=int(settings.body_limit * MIB),
+            shutdown_timeout_s=settings.shutdown_timeout_ms / 1000,
+            access_log=settings.access_log,
+            batch=settings.batch,
+            max_tokens=settings.max_tokens,
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+            top_k=settings.top_k,
+            owner="serve",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFigures:
+    """Figures of the loaded model that `/stats` reports; all from the model's own facts."""
+
+    weights_bytes: int = 0
+    usable_bytes: int = 0  # memory the fit estimate may use
+    max_safe_context: int | None = None  # tokens; None = the engine's context
+    global_layers: int = 0  # full-attention layers
+    sliding_layers: int = 0  # sliding-window layers
+    recurrent_layers: int = 0
+    kv_codec: str = "bf16"  # of every attention layer
+    enforced_context_tokens: int | None = None  # explicit cap set by the operator
+    kv_budget_bytes: int | None = None  # explicit budget set by the operator
+
+
+class ListedModel(Protocol):
+    """A model on this machine; the library's entries fit."""
+
+    @property
+    def id(self) -> str: ...
+
+
+def _no_models() -> Sequence[ListedModel]:
+    return ()
+
+
+def _make_workers() -> Executor:
+    return ThreadPoolExecutor(max_workers=2, thread_name_prefix="stoker-prepare")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiState:
+    text: TextModel
+    engine: EngineLike
+    settings: ApiSettings = field(default_factory=ApiSettings)
+    figures: ModelFigures = field(default_factory=ModelFigures)
+    list_models: Callable[[], Sequence[ListedModel]] = _no_models  # may read the disk; run in a thread
+    metrics: Metrics = field(default_factory=Metrics)
+    drain: Drain = field(default_factory=Drain)
+    workers: Executor = field(default_factory=_make_workers)  # prepare large requests
+    started_at: float = field(default_factory=time.time)  # unix seconds
+
+    @property
+    def lane(self) -> str:
+        return "serial" if self.settings.batch == 1 else "batched"
+
+    @property
+    def batch_mode(self) -> str:
+        return "off" if self.settings.batch == 1 else "batch"

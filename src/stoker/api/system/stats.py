@@ -1,0 +1,91 @@
+"""The body of GET /stats. Parts that do not exist yet report honest zeros."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psutil
+
+from stoker.api.state import ApiState
+
+
+def stats_object(state: ApiState) -> dict[str, Any]:
+    """Times in unix milliseconds, sizes in bytes, contexts in tokens."""
+    return {
+        "server": {
+            "owner": state.settings.owner,
+            "model": state.text.id,
+            "started_at": int(state.started_at * 1000),
+        },
+        "prompt_cache": dict.fromkeys(_PROMPT_CACHE, 0),
+        "response_store": {"entries": 0, "bytes": 0, "max_bytes": 0, "ttl_ms": 0},
+        "kv_quant": _kv_quant(state),
+        "admission": _admission(state),
+        "batch": _batch(state),
+        "process": _process(state),
+    }
+
+
+_PROMPT_CACHE = (
+    "entries",
+    "bytes",
+    "max_bytes",
+    "hits",
+    "misses",
+    "object_hits",
+    "object_misses",
+    "object_restores",
+    "session_hits",
+    "session_misses",
+    "prefix_scans",
+)
+
+
+def _kv_quant(state: ApiState) -> dict[str, Any]:
+    figures = state.figures
+    return {
+        "mode": figures.kv_codec,
+        "layers": {figures.kv_codec: figures.global_layers + figures.sliding_layers},
+        "attention": {"global": figures.global_layers, "sliding_window": figures.sliding_layers},
+        "recurrent_layers": figures.recurrent_layers,
+    }
+
+
+def _admission(state: ApiState) -> dict[str, Any]:
+    figures = state.figures
+    safe = figures.max_safe_context
+    return {
+        "max_safe_context": state.engine.max_context if safe is None else safe,
+        "enforced_context_tokens": figures.enforced_context_tokens,
+        "memory_budget_bytes": None,
+        "usable_bytes": figures.usable_bytes,
+        "weights_bytes": figures.weights_bytes,
+    }
+
+
+def _batch(state: ApiState) -> dict[str, Any]:
+    stats = state.engine.stats()
+    return {
+        "configured": state.settings.batch,
+        "mode": state.batch_mode,
+        "batched": state.batch_mode == "batch",
+        "active_rows": stats.active_rows,
+        "pending_rows": stats.pending_rows,
+        "submitted_rows": stats.submitted_rows,
+        "kv_bytes": stats.kv_bytes,
+        "kv_budget_bytes": state.figures.kv_budget_bytes,
+        "kv_capacity_bytes": stats.kv_capacity_bytes,
+        "steps": stats.steps,
+        "prompt_tokens": stats.prompt_tokens,
+        "generated_tokens": stats.generated_tokens,
+    }
+
+
+def _process(state: ApiState) -> dict[str, Any]:
+    process = psutil.Process()
+    with process.oneshot():
+        return {
+            "rss_bytes": process.memory_info().rss,
+            "threads": process.num_threads(),
+            "active_requests": len(state.drain.active),
+        }

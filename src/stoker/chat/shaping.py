@@ -1,0 +1,173 @@
+"""Fits a valid conversation to one template, so that nothing in it is lost or refused.
+
+Messages come from `messages.py` (checked, text flattened); the findings about the template from
+`traits.py`. Templates that take everything get the messages as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stoker.chat.template import ChatTemplate
+from stoker.chat.traits import Message, TemplateTraits, as_parts, with_empty_content
+from stoker.errors import TemplateError
+
+_SEPARATOR = "\n\n"
+
+
+def render_conversation(
+    template: ChatTemplate,
+    messages: Sequence[Message],
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    template_kwargs: Mapping[str, Any] | None = None,
+    add_generation_prompt: bool = True,
+) -> str:
+    """The prompt text. Raises TemplateError with the template's words when it still refuses.
+
+    A system turn after the first position that the template refuses (or drops, or moves to the
+    top) becomes the beginning of the next user turn, so that everything before it keeps its tokens
+    and its cache entries. The same happens to a leading system turn.
+    """
+    traits = template.traits(bool(tools))
+    extra = template_kwargs or {}
+    shaped = shape(messages, traits)
+    try:
+        return template.render_with(shaped, tools, add_generation_prompt, extra)
+    except TemplateError:
+        folded = shape(fold_system_turns(messages, keep_leading=traits.leading_system), traits)
+        if folded == shaped:
+            raise
+        # The probe found late system turns welcome, yet this one was refused: some templates mind
+        # its neighbours.
+        try:
+            return template.render_with(folded, tools, add_generation_prompt, extra)
+        except TemplateError:
+            pass
+        raise
+
+
+def shape(messages: Sequence[Message], traits: TemplateTraits) -> list[Message]:
+    """The messages in the spelling the template takes. The originals are not changed."""
+    shaped = list(messages)
+    if not (traits.late_system and traits.leading_system):
+        shaped = fold_system_turns(shaped, keep_leading=traits.leading_system)
+    shaped = [_shape_calls(message, traits) for message in shaped]
+    if not traits.tool_results:
+        shaped = _results_as_user_turns(shaped)
+    if traits.text_as_parts:
+        shaped = [as_parts(message) for message in shaped]
+    return shaped
+
+
+def fold_system_turns(messages: Sequence[Message], keep_leading: bool) -> list[Message]:
+    """Moves system text into user turns.
+
+    Into the beginning of the turn behind it when that is a user's. Otherwise to the end of a user
+    turn before it, or, behind an assistant or a tool, into a user turn of its own. Where the text
+    goes depends on its neighbours only, so later requests of the same conversation repeat it.
+    Several system turns at the start become one.
+    """
+    folded: list[Message] = []
+    waiting: list[str] = []
+    for message in messages:
+        if message["role"] == "system":
+            waiting.append(message["content"])
+            continue
+        if waiting and keep_leading and not folded:
+            folded.append({"role": "system", "content": _SEPARATOR.join(waiting)})
+        elif waiting and message["role"] == "user":
+            message = {**message, "content": _SEPARATOR.join([*waiting, message["content"]])}
+        elif waiting:
+            _append_user_text(folded, waiting)
+        waiting = []
+        folded.append(message)
+    if waiting and keep_leading and not folded:
+        folded.append({"role": "system", "content": _SEPARATOR.join(waiting)})
+    elif waiting:
+        _append_user_text(folded, waiting)
+    return folded
+
+
+def _append_user_text(messages: list[Message], texts: list[str]) -> None:
+    if messages and messages[-1]["role"] == "user":
+        messages[-1] = {**messages[-1], "content": _SEPARATOR.join([messages[-1]["content"], *texts])}
+    else:
+        messages.append({"role": "user", "content": _SEPARATOR.join(texts)})
+
+
+def _shape_calls(message: Message, traits: TemplateTraits) -> Message:
+    calls = message.get("tool_calls")
+    if message["role"] != "assistant" or not calls:
+        return message
+    if not traits.tool_calls:
+        return _calls_as_text(message)
+    message = {**message, "tool_calls": [_shape_call(call, traits) for call in calls]}
+    if message["content"]:
+        return message
+    return with_empty_content(message, traits.empty_content)
+
+
+def _shape_call(call: Message, traits: TemplateTraits) -> Message:
+    function = call["function"]
+    given = function["arguments"]
+    mapping = given if isinstance(given, dict) else _parse_arguments(given)
+    arguments: object
+    if not traits.object_arguments:
+        arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    elif mapping is not None:
+        arguments = mapping
+    elif traits.text_arguments:
+        arguments = given
+    else:
+        # The template walks over a mapping; a model's own broken output is shown under one key.
+        arguments = {"arguments": given}
+    return {**call, "function": {**function, "arguments": arguments}}
+
+
+def _parse_arguments(text: str) -> dict[str, Any] | None:
+    """The JSON object in `text`, or None when it holds none."""
+    if not text.strip():
+        return {}
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _calls_as_text(message: Message) -> Message:
+    """For templates that know no tool calls: the calls written out, so that the model sees them."""
+    lines = [message["content"]] if message["content"] else []
+    for call in message["tool_calls"]:
+        function = call["function"]
+        given = function["arguments"]
+        parsed = given if isinstance(given, dict) else _parse_arguments(given)
+        body = {"name": function["name"], "arguments": given if parsed is None else parsed}
+        lines.append(f"<tool_call>\n{json.dumps(body, ensure_ascii=False)}\n</tool_call>")
+    rest = {key: value for key, value in message.items() if key != "tool_calls"}
+    return {**rest, "content": "\n".join(lines)}
+
+
+def _results_as_user_turns(messages: list[Message]) -> list[Message]:
+    """For templates that know no `tool` role: results as the user's words, one turn for several in
+    a row and for the user's own words behind them, because such templates often insist on
+    alternating roles."""
+    shaped: list[Message] = []
+    open_turn = False  # the last turn is one of ours
+    for message in messages:
+        if message["role"] == "tool":
+            text = f"<tool_response>\n{message['content']}\n</tool_response>"
+            if open_turn:
+                _append_user_text(shaped, [text])
+            else:
+                shaped.append({"role": "user", "content": text})
+            open_turn = True
+        elif message["role"] == "user" and open_turn:
+            _append_user_text(shaped, [message["content"]])
+            open_turn = False
+        else:
+            shaped.append(message)
+            open_turn = False
+    return shaped

@@ -1,0 +1,143 @@
+"""`stoker serve`: the HTTP server."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.cli.choose import find_or_choose, loading_line
+from stoker.cli.options import MODEL_SETTINGS, SAMPLING_SETTINGS, Query, pick_model, with_settings
+from stoker.cli.output import fail, note
+from stoker.config import Settings
+
+if TYPE_CHECKING:
+    import socket
+
+    from stoker.library import ModelEntry
+
+PROBE_TIMEOUT_S = 2.0
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+NETWORK_SETTINGS = ("host", "port", "api_key", "allowed_hosts", "allowed_origins", "body_limit")
+SCHEDULING_SETTINGS = ("batch", "max_queued", "prefill_chunk", "kv_budget")
+PROCESS_SETTINGS = ("shutdown_timeout_ms", "log_level", "access_log")
+
+
+@with_settings(
+    *MODEL_SETTINGS, *NETWORK_SETTINGS, *SCHEDULING_SETTINGS, *SAMPLING_SETTINGS, *PROCESS_SETTINGS
+)
+def run(
+    settings: Settings,
+    positional: Annotated[
+        str | None,
+        typer.Argument(metavar="MODEL", help="Part of a model's name, or a path.", show_default=False),
+    ] = None,
+    query: Query = None,
+) -> None:
+    """Start the server: an OpenAI-compatible endpoint on this machine.
+
+    \b
+      stoker serve                          automatic model, http://127.0.0.1:8080
+      stoker serve smollm2 --port 9000
+      stoker serve ~/models/llama.gguf --context-limit 8192
+      stoker serve --host 0.0.0.0 --api-key "$KEY"
+
+    Without a model: a preferred downloaded one, else the largest downloaded one that fits the
+    memory; on a fresh machine a small starter is downloaded. Ctrl-C lets running answers
+    finish; a second Ctrl-C ends at once.
+    """
+    refuse_second_server(settings.port)
+    with _bind(settings) as listener:
+        entry = find_or_choose(pick_model(settings, positional, query))
+        note(loading_line(entry))
+        _serve(settings, entry, listener)
+
+
+def _serve(settings: Settings, entry: ModelEntry, listener: socket.socket) -> None:
+    started = time.perf_counter()
+    from stoker.app import build_app, load_served_model
+    from stoker.server import build_server, configure_logging
+
+    configure_logging(settings)
+    served = load_served_model(settings, entry)
+    try:
+        app, state = build_app(served)
+
+        def on_started() -> None:
+            port = listener.getsockname()[1]
+            note(banner(settings, port, served.text.id, time.perf_counter() - started))
+
+        def on_stopping() -> None:
+            state.drain.begin()
+            active = served.engine.stats().active_rows
+            note(
+                f"Stopping; {active} running, they may finish. Again: stop at once."
+                if active
+                else "Stopping."
+            )
+
+        build_server(app, settings, on_started=on_started, on_stopping=on_stopping).run(sockets=[listener])
+    except OSError as error:  # another server began to listen while this one loaded
+        fail(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}")
+    finally:
+        served.close()
+
+
+def refuse_second_server(port: int) -> None:
+    """Ends the program when something answers on the port, before any weights are loaded."""
+    if port == 0:
+        return
+    import http.client  # 20 ms that help need not wait for
+
+    connection = http.client.HTTPConnection("localhost", port, timeout=PROBE_TIMEOUT_S)
+    try:
+        connection.connect()
+    except OSError:
+        return
+    try:
+        connection.request("GET", "/v1")
+        body = connection.getresponse().read(64 * 1024)
+    except (OSError, http.client.HTTPException):
+        body = b""  # it listens, but does not speak HTTP, or not in time
+    finally:
+        connection.close()
+    fail(
+        f"{_who(body)} already answers at http://localhost:{port}/v1. "
+        f"Use it, stop it, or choose another port: stoker serve --port {port + 1 if port < 65535 else 8080}"
+    )
+
+
+def banner(settings: Settings, port: int, model_id: str, seconds: float) -> str:
+    """What to do now that the server is ready."""
+    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    key = ' -H "Authorization: Bearer $STOKER_API_KEY"' if settings.api_key else ""
+    body = '{"messages": [{"role": "user", "content": "Say hello."}]}'
+    lines = [
+        f"{model_id} is ready in {seconds:.1f} s at {url} (OpenAI base URL: {url}/v1, API: {url}/docs)",
+        f"Try: curl {url}/v1/chat/completions -H 'content-type: application/json'{key} -d '{body}'",
+    ]
+    if settings.host not in LOOPBACK and settings.api_key is None:
+        lines.append(
+            f"Warning: everyone who can reach {settings.host} can use this server; consider --api-key."
+        )
+    return "\n".join(lines)
+
+
+def _bind(settings: Settings) -> socket.socket:
+    from stoker.server import bind
+
+    try:
+        return bind(settings.host, settings.port)
+    except OSError as error:
+        fail(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}")
+
+
+def _who(body: bytes) -> str:
+    try:
+        answer = json.loads(body)
+        return f"{answer['name']} {answer['version']} serving {answer['model']}"
+    except (ValueError, KeyError, TypeError):
+        return "Something"

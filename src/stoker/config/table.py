@@ -1,0 +1,284 @@
+"""Every setting of stoker, declared once: value, flag, environment name, range, help.
+
+What a setting does lives with the part that uses it, not here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from stoker.config.setting import Kind, Setting
+
+
+def _show(default: Any) -> str:
+    if isinstance(default, bool):
+        return "on" if default else "off"
+    return f"{default:g}" if isinstance(default, float) else str(default)
+
+
+def _declare(
+    default: Any,
+    kind: Kind,
+    help: str,
+    *,
+    flags: str = "",
+    env: str = "",
+    group: str,
+    default_help: str | None = None,
+    **facts: Any,
+) -> Any:
+    """A field of Settings carrying its Setting (completed with the field's name below)."""
+    shown = default_help if default_help is not None else _show(default)
+    facts |= {"kind": kind, "help": help, "group": group, "default_help": shown}
+    facts |= {"flags": tuple(flags.split()), "env": env}
+    return field(default=default, repr=not facts.get("secret", False), metadata={"setting": facts})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings in force. Read once at start, never changed."""
+
+    # Model
+    model: str | None = _declare(
+        None,
+        "str",
+        "model to load: part of the name of a downloaded one, a folder, or a .gguf file",
+        flags="--model",
+        group="Model",
+        default_help="the preferred downloaded model, else the largest that fits, else the starter",
+    )
+    dtype: str = _declare(
+        "auto",
+        "str",
+        "number format of activations; float32 is the exact reference mode",
+        flags="--dtype",
+        group="Model",
+        choices=("auto", "float32", "bfloat16", "float16"),
+        default_help="auto: bfloat16 where the hardware multiplies it (CUDA, AVX512-BF16, AMX), "
+        "float16 on MPS, else float32",
+    )
+    quantize: int | None = _declare(
+        None,
+        "int",
+        "quantize dense weights to this many bits while loading",
+        flags="--quantize",
+        group="Model",
+        choices=("4", "8"),
+        default_help="the checkpoint's own precision",
+    )
+    device: str = _declare(
+        "auto",
+        "str",
+        "where the model runs",
+        flags="--device",
+        group="Model",
+        choices=("auto", "cpu", "cuda", "mps"),
+        default_help="auto: cuda, then mps, then cpu",
+    )
+    threads: int | None = _declare(
+        None,
+        "int",
+        "CPU threads for the model",
+        flags="--threads",
+        group="Model",
+        low=1,
+        high=1024,
+        default_help="the number of physical cores this process may use",
+    )
+    context_limit: int | None = _declare(
+        None,
+        "int",
+        "most tokens of prompt and answer together",
+        flags="--context-limit",
+        env="RD_CONTEXT_LIMIT",
+        group="Model",
+        unit="TOKENS",
+        low=16,
+        high=10_000_000,
+        default_help="the model's own window",
+    )
+
+    # Network
+    host: str = _declare("127.0.0.1", "str", "address to listen on", flags="--host", group="Network")
+    port: int = _declare(
+        8080,
+        "int",
+        "port to listen on; 0 takes a free one",
+        flags="--port",
+        group="Network",
+        low=0,
+        high=65535,
+    )
+    api_key: str | None = _declare(
+        None,
+        "str",
+        "require this key as `Authorization: Bearer KEY` or `x-api-key`",
+        flags="--api-key",
+        group="Network",
+        unit="KEY",
+        secret=True,
+        default_help="no key is asked for",
+    )
+    allowed_hosts: tuple[str, ...] = _declare(
+        (),
+        "list",
+        "further names a request's Host header may carry, comma separated; * allows all",
+        flags="--allowed-hosts",
+        group="Network",
+        default_help="loopback names and the address listened on",
+    )
+    allowed_origins: tuple[str, ...] = _declare(
+        (),
+        "list",
+        "web pages (scheme://host:port) whose scripts may call the server, comma separated; * allows all",
+        flags="--allowed-origins",
+        group="Network",
+        default_help="pages served from loopback addresses",
+    )
+    body_limit: float = _declare(
+        64.0,
+        "float",
+        "largest request body",
+        flags="--body-limit",
+        group="Network",
+        unit="MiB",
+        low=0.001,
+        high=65536,
+    )
+
+    # Scheduling and memory
+    batch: int = _declare(
+        8,
+        "int",
+        "generations that run at the same time; 1 is strictly one after the other",
+        flags="--batch --decode-concurrency",
+        group="Scheduling and memory",
+        low=1,
+        high=1024,
+    )
+    max_queued: int = _declare(
+        64,
+        "int",
+        "requests that may wait for a place; the next one is answered 429",
+        flags="--max-queued",
+        group="Scheduling and memory",
+        low=0,
+        high=1_000_000,
+    )
+    prefill_chunk: int | None = _declare(
+        None,
+        "int",
+        "prompt tokens computed between two steps of the running generations",
+        flags="--prefill-chunk",
+        env="RD_PREFILL_CHUNK",
+        group="Scheduling and memory",
+        unit="TOKENS",
+        low=1,
+        high=1_000_000,
+        default_help="chosen by the engine",
+    )
+    kv_budget: float | None = _declare(
+        None,
+        "float",
+        "memory for the keys and values of all running requests, in units of 10^9 bytes",
+        flags="--kv-budget",
+        group="Scheduling and memory",
+        unit="GB",
+        low=0.001,
+        high=1_000_000,
+        default_help="half of the memory that is free once the model is loaded",
+    )
+
+    # Sampling defaults: a request's own fields win over them
+    temperature: float | None = _declare(
+        None,
+        "float",
+        "randomness; 0 always takes the likeliest token",
+        flags="--temperature --temp",
+        group="Sampling defaults",
+        low=0,
+        high=5,
+        default_help="the model's generation_config.json, else 0.7",
+    )
+    top_p: float | None = _declare(
+        None,
+        "float",
+        "keep the likeliest tokens that together have this probability; 0 is off",
+        flags="--top-p",
+        group="Sampling defaults",
+        low=0,
+        high=1,
+        default_help="the model's generation_config.json, else 0",
+    )
+    top_k: int | None = _declare(
+        None,
+        "int",
+        "keep this many of the likeliest tokens; 0 is off",
+        flags="--top-k",
+        group="Sampling defaults",
+        low=0,
+        high=1_000_000,
+        default_help="the model's generation_config.json, else 0",
+    )
+    max_tokens: int | None = _declare(
+        None,
+        "int",
+        "longest answer",
+        flags="--max-tokens",
+        group="Sampling defaults",
+        unit="TOKENS",
+        low=1,
+        high=10_000_000,
+        default_help="until the model stops or the context is full",
+    )
+
+    # Process
+    shutdown_timeout_ms: int = _declare(
+        120_000,
+        "int",
+        "how long running answers may take to finish after SIGINT or SIGTERM",
+        flags="--shutdown-timeout-ms",
+        group="Process",
+        unit="MS",
+        low=0,
+        high=86_400_000,
+    )
+    log_level: str = _declare(
+        "info",
+        "str",
+        "least severe log lines shown",
+        flags="--log-level",
+        group="Process",
+        choices=("debug", "info", "warning", "error"),
+    )
+    access_log: bool = _declare(
+        False, "bool", "log one line for each HTTP request", flags="--access-log", group="Process"
+    )
+    home: Path | None = _declare(  # noqa: RUF009 (a field, like the others)
+        None,
+        "path",
+        "stoker's own folder: downloaded models and derived state",
+        group="Process",
+        default_help="$XDG_CACHE_HOME/stoker, else ~/.cache/stoker",
+    )
+
+    # Where each value came from, for `stoker doctor`: "default" or a name such as "STOKER_PORT"
+    sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), compare=False)
+
+
+def _table() -> Mapping[str, Setting]:
+    table = {}
+    for spec in dataclasses.fields(Settings):
+        facts = spec.metadata.get("setting")
+        if facts is not None:
+            env = facts["env"] or spec.name.upper()
+            table[spec.name] = Setting(**(dict(facts) | {"name": spec.name, "env": env}))
+    return MappingProxyType(table)
+
+
+SETTINGS: Mapping[str, Setting] = _table()

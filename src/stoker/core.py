@@ -1,0 +1,95 @@
+"""The words every part shares: what a request asks of the engine and what comes back.
+
+Plain values only. No torch, no HTTP, no text: the engine speaks token ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+FinishReason = Literal["stop", "length", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How one row picks its next token. Filled by the front, already validated.
+
+    Order of operations: logit_bias, repetition/presence/frequency penalties (these form the
+    distribution that logprobs report), then temperature, top-k, top-p, min-p, XTC, draw.
+    """
+
+    temperature: float = 0.7  # 0 = greedy
+    top_p: float = 0.0  # nucleus mass; 0 (or 1) = off
+    top_k: int = 0  # 0 = off
+    min_p: float = 0.0  # keep tokens with p >= min_p * p(top); 0 = off
+    xtc_probability: float = 0.0  # chance per step of applying XTC
+    xtc_threshold: float = 0.0
+    seed: int | None = None  # None = fresh entropy, chosen by the engine at submit
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    repetition_penalty: float = 1.0  # 1 = off; divides positive and multiplies negative logits
+    repetition_context_size: int = 20  # recent tokens (prompt included); 0 = whole history
+    presence_penalty: float = 0.0
+    presence_context_size: int = 20
+    frequency_penalty: float = 0.0
+    frequency_context_size: int = 20
+    logprobs: int = -1  # -1 = none, 0 = the sampled token only, n = and the n most likely
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """One prompt and how to continue it. Built by the front, read by the engine."""
+
+    id: str  # appears in logs and responses
+    prompt_ids: tuple[int, ...]  # at least one token
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    max_tokens: int | None = None  # per choice; None = until EOS or the context is full
+    eos_ids: frozenset[int] = frozenset()  # generation ends after one of these
+    n: int = 1  # choices: rows that share the prompt's prefill
+    session: str | None = None  # affinity label for the prefix cache; steers, never isolates
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One candidate token and its natural-log probability."""
+
+    token_id: int
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEvent:
+    """One generated token. An EOS token is delivered too, with `is_eos` set."""
+
+    index: int  # which choice, 0..n-1
+    token_id: int
+    is_eos: bool = False
+    logprob: float | None = None  # when SamplingParams.logprobs >= 0
+    top: tuple[Alternative, ...] = ()  # most likely first, SamplingParams.logprobs entries
+
+
+@dataclass(frozen=True, slots=True)
+class FinishEvent:
+    """A choice has ended; no further event carries its index."""
+
+    index: int
+    reason: FinishReason
+
+
+@dataclass(frozen=True, slots=True)
+class PromptEvent:
+    """The prompt has been admitted and prefilled; sent once, before the first token."""
+
+    prompt_tokens: int
+    cached_tokens: int  # of those, served from a cache
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEvent:
+    """The request failed after admission; ends every choice. The trace is in the log."""
+
+    message: str
+
+
+Event = PromptEvent | TokenEvent | FinishEvent | ErrorEvent

@@ -1,0 +1,46 @@
+"""Runs one scheduled step on the model and samples. The only engine file that makes tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from stoker.engine.sampling import RowFailure, Sampled, sample
+from stoker.engine.scheduler import Scheduled
+from stoker.kv.base import KVLayout, RowSpan
+from stoker.models.base import CausalLM, StepBatch
+
+
+class Executor:
+    def __init__(self, model: CausalLM, kv: KVLayout, device: torch.device) -> None:
+        self._model = model
+        self._kv = kv
+        self._device = device
+
+    @torch.inference_mode()
+    def run(self, step: Sequence[Scheduled]) -> list[Sampled | RowFailure | None]:
+        """Computes the step. One result per item, None where the row has more to compute."""
+        token_ids: list[int] = []
+        positions: list[int] = []
+        logits_at: list[int] = []
+        spans: list[RowSpan] = []
+        for item in step:
+            row, start = item.row, item.row.num_computed
+            end = start + item.num_tokens
+            token_ids += row.tokens[start:end]
+            positions += range(start, end)
+            spans.append(RowSpan(row.kv, start, item.num_tokens))
+            if item.completes:
+                logits_at.append(len(token_ids) - 1)
+        batch = StepBatch(
+            self._int64(token_ids), self._int64(positions), self._int64(logits_at), self._kv.plan(spans)
+        )
+        logits = self._model.forward(batch, self._kv)
+        if not logits_at:
+            return [None] * len(step)
+        sampled = iter(sample(logits, [item.row.sampler for item in step if item.completes]))
+        return [next(sampled) if item.completes else None for item in step]
+
+    def _int64(self, values: list[int]) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.int64, device=self._device)

@@ -1,0 +1,115 @@
+"""One step's sampling over all its rows. The only file of this package that knows torch.
+
+The work is NumPy's, row by row on views of the logits: measured on one core at 262 144
+tokens, its argmax takes 19 us where torch's takes 256, and row by row means that a row's
+result cannot depend on the rows beside it. Logits on another device are copied here once,
+unless an argmax is all that is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from stoker.core import Alternative
+from stoker.engine.sampling.draw import draw
+from stoker.engine.sampling.filters import candidates, exclude_top_choices
+from stoker.engine.sampling.logprobs import Logprobs
+from stoker.engine.sampling.randomness import Purpose
+from stoker.engine.sampling.row import SamplerRow
+from stoker.engine.sampling.types import Bools, Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """The token a row goes on with."""
+
+    token_id: int
+    logprob: float | None = None  # when SamplingParams.logprobs >= 0
+    top: tuple[Alternative, ...] = ()  # most likely first, SamplingParams.logprobs entries
+
+
+@dataclass(frozen=True, slots=True)
+class RowFailure:
+    """This row has no next token; the other rows of the step are unharmed."""
+
+    message: str
+
+
+def sample(
+    logits: torch.Tensor,
+    rows: Sequence[SamplerRow],
+    allowed: Sequence[torch.Tensor | None] | None = None,
+) -> list[Sampled | RowFailure]:
+    """One token for each row.
+
+    `logits` is float32 [R, V], one line per row, and is overwritten. `allowed` may give rows a
+    bool mask [V] of the tokens they may take, applied after the processors; log-probabilities
+    do not see it. The rows are not changed: call `accept` with what is kept.
+    """
+    assert logits.dtype == torch.float32
+    assert len(logits) == len(rows)
+    masks = [None] * len(rows) if allowed is None else allowed
+    if logits.device.type != "cpu" and _is_argmax(rows, masks):
+        return _argmax(logits)
+    lines: Floats = logits.detach().cpu().numpy()
+    scratch = np.empty(lines.shape[1:], dtype=np.float32)
+    return [
+        _sample_row(line, row, None if mask is None else mask.cpu().numpy(), scratch)
+        for line, row, mask in zip(lines, rows, masks, strict=True)
+    ]
+
+
+def _sample_row(logits: Floats, row: SamplerRow, mask: Bools | None, scratch: Floats) -> Sampled | RowFailure:
+    """`logits`, `mask` and `scratch` are [V]; logits and scratch are overwritten."""
+    if row.processors.active:
+        row.processors.apply(logits)
+    best = int(logits.argmax())
+    peak = float(logits[best])
+    if not math.isfinite(peak):
+        return _failure(peak)
+    logprobs = Logprobs(logits, scratch) if row.wants_logprobs else None
+    top = logprobs.top(row.params.logprobs) if logprobs else ()
+    if mask is not None:
+        logits[~mask] = -math.inf
+        best = int(logits.argmax())
+        peak = float(logits[best])
+        if not math.isfinite(peak):
+            return _failure(peak)
+    token_id = best if row.is_greedy else _draw_token(logits, peak, row, scratch)
+    return Sampled(token_id, logprobs.of(token_id) if logprobs else None, top)
+
+
+def _draw_token(logits: Floats, peak: float, row: SamplerRow, scratch: Floats) -> int:
+    params = row.params
+    kept = candidates(logits, peak, params, scratch)
+    if params.xtc_probability > 0 and row.uniform(Purpose.XTC) < params.xtc_probability:
+        kept = exclude_top_choices(kept, params.xtc_threshold, row.xtc_exempt)
+    return kept.token_at(draw(kept.weights, row.uniform(Purpose.TOKEN)))
+
+
+def _is_argmax(rows: Sequence[SamplerRow], masks: Sequence[torch.Tensor | None]) -> bool:
+    return all(
+        row.is_greedy and not row.wants_logprobs and not row.processors.active and mask is None
+        for row, mask in zip(rows, masks, strict=True)
+    )
+
+
+def _argmax(logits: torch.Tensor) -> list[Sampled | RowFailure]:
+    """The first of the largest logits of each row, found where the logits are."""
+    peaks, ids = logits.max(dim=-1)
+    pairs = zip(peaks.tolist(), ids.tolist(), strict=True)
+    return [Sampled(i) if math.isfinite(peak) else _failure(peak) for peak, i in pairs]
+
+
+def _failure(peak: float) -> RowFailure:
+    """Why a row with this largest logit has no next token."""
+    if math.isnan(peak):
+        return RowFailure("the model produced a logit that is not a number")
+    if peak > 0:
+        return RowFailure("the model produced an infinite logit")
+    return RowFailure("no token is allowed here: every logit is masked")

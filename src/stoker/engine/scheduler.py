@@ -1,0 +1,171 @@
+"""Which rows compute how many tokens in the next step. Deciding only: no torch, no clock.
+
+There is no prefill phase and no decode phase, only tokens not yet computed. A row that has one
+such token is decoding and is in every step; the others share at most one chunk of
+`prefill_chunk` tokens per step, first come first served, so that no decoding row ever waits for
+more than one chunk. When KV memory runs out, the youngest row gives its blocks back and is
+computed again later (recomputation, as in PagedAttention, arXiv:2309.06180).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from stoker.engine.row import Row
+from stoker.kv.base import OutOfMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A row and how many of its pending tokens the step computes (already reserved)."""
+
+    row: Row
+    num_tokens: int
+
+    @property
+    def completes(self) -> bool:
+        """The step computes the row's last token, so its logits choose the next one."""
+        return self.num_tokens == self.row.num_pending
+
+
+class RowStorage(Protocol):
+    """The part of KVLayout that scheduling needs."""
+
+    def new_row(self) -> Any: ...
+    def fits(self, num_tokens: int) -> bool: ...
+    def reserve(self, row: Any, num_tokens: int) -> None: ...
+    def fork(self, row: Any) -> Any: ...
+    def trim(self, row: Any, num_tokens: int) -> None: ...
+    def free(self, row: Any) -> None: ...
+
+
+# KV room that must stay free for each running row when another is admitted, in tokens: without
+# it a full cache would admit a row only to preempt it a step later.
+_HEADROOM_TOKENS = 64
+
+
+class Scheduler:
+    """`on_admit` is called with each row when it first joins the running ones."""
+
+    def __init__(
+        self,
+        kv: RowStorage,
+        *,
+        max_rows: int,
+        prefill_chunk: int,
+        on_admit: Callable[[Row], None] = lambda row: None,
+    ) -> None:
+        self.max_rows = max_rows
+        self.prefill_chunk = prefill_chunk
+        self.running: list[Row] = []  # oldest first
+        self.waiting: deque[Row] = deque()
+        self.num_preemptions = 0
+        self._kv = kv
+        self._on_admit = on_admit
+
+    def add(self, row: Row) -> None:
+        self.waiting.append(row)
+
+    def schedule(self, *, admit: bool = True) -> list[Scheduled]:
+        """The next step's work, its KV reserved; empty when there is nothing to do.
+
+        admit  False holds waiting rows back, so that the running ones drain.
+        """
+        if admit:
+            self._admit()
+        step: list[Scheduled] = []
+        chunk = self.prefill_chunk
+        for row in list(self.running):
+            if row.kv is None:
+                continue  # preempted by an older row of this same pass
+            wanted = row.num_pending
+            if wanted > 1:
+                wanted = min(wanted, chunk)
+                chunk -= wanted
+            if wanted and self._reserve(row, wanted):
+                step.append(Scheduled(row, wanted))
+        return [item for item in step if item.row.kv is not None]
+
+    def account(self, item: Scheduled) -> None:
+        """The step computed `item`. A completed prompt is now there for its siblings."""
+        row = item.row
+        row.num_computed += item.num_tokens
+        if row.siblings and row.num_computed >= row.num_prompt:
+            self._share_prompt(row)
+
+    def remove(self, row: Row) -> None:
+        """The row has ended, whatever its state."""
+        if row in self.running:
+            self.running.remove(row)
+        elif row in self.waiting:
+            self.waiting.remove(row)
+        for sibling in row.siblings:
+            sibling.leader = None  # they prefill for themselves
+        row.siblings = []
+        if row.leader is not None:
+            row.leader.siblings.remove(row)
+            row.leader = None
+        if row.kv is not None:
+            self._kv.free(row.kv)
+            row.kv = None
+
+    def _admit(self) -> None:
+        held_back: list[Row] = []
+        while self.waiting and len(self.running) < self.max_rows:
+            row = self.waiting.popleft()
+            if row.leader is not None:
+                held_back.append(row)
+                continue
+            headroom = _HEADROOM_TOKENS * len(self.running)
+            if self.running and not self._kv.fits(row.num_pending + headroom):
+                self.waiting.appendleft(row)
+                break
+            if row.kv is None:
+                row.kv = self._kv.new_row()
+            self.running.append(row)
+            if not row.admitted:
+                row.admitted = True
+                self._on_admit(row)
+        self.waiting.extendleft(reversed(held_back))
+
+    def _share_prompt(self, leader: Row) -> None:
+        """Each sibling gets the leader's prompt, less the last token: computing that one again
+        gives the sibling logits of its own to sample from."""
+        shared = leader.num_prompt - 1
+        for sibling in leader.siblings:
+            sibling.leader = None
+            if shared:
+                sibling.kv = self._kv.fork(leader.kv)
+                self._kv.trim(sibling.kv, shared)
+                sibling.num_computed = shared
+        leader.siblings = []
+
+    def _reserve(self, row: Row, num_tokens: int) -> bool:
+        """Room for the row's next tokens, taken from younger rows if need be."""
+        while True:
+            try:
+                self._kv.reserve(row.kv, row.num_computed + num_tokens)
+                return True
+            except OutOfMemory:
+                victim = self._youngest_holder()
+                self._preempt(victim)
+                if victim is row:
+                    return False
+
+    def _youngest_holder(self) -> Row:
+        for row in reversed(self.waiting):  # a forked sibling holds blocks while it waits
+            if row.kv is not None:
+                return row
+        return self.running[-1]
+
+    def _preempt(self, row: Row) -> None:
+        self.num_preemptions += 1
+        self._kv.free(row.kv)
+        row.kv = None
+        row.num_computed = 0
+        if row in self.running:
+            self.running.remove(row)
+            self.waiting.appendleft(row)

@@ -1,0 +1,1 @@
+"""Native code behind a C interface, each kernel with the torch fallback it is tested against."""

@@ -1,0 +1,65 @@
+// A whole decoder step in one call. The structures mirror stoker/kernels/decoder.py.
+#pragma once
+
+#include "attention.h"
+#include "common.h"
+#include "qlinear.h"
+
+struct Norm {          // RMS norm; weight null = none
+  const float* weight;
+  float eps;
+  int32_t padding_;
+};
+
+struct Part {          // one matrix of a projection
+  QMatrix w;
+  const float* bias;   // [w.n] or null
+  int64_t offset;      // first output column it writes
+};
+
+struct Projection {    // up to three matrices with one input
+  Part parts[3];
+  int32_t num_parts;
+  int32_t planes;      // int8 planes of the activations; 0 = float32
+};
+
+enum Activation : int32_t { kSilu = 0, kGeluTanh = 1, kGelu = 2, kRelu = 3 };
+
+struct DecoderLayer {
+  Norm attention_norm, attention_post_norm, mlp_norm, mlp_post_norm;
+  Norm head_norm;           // weight [H + J, D]
+  Norm q_norm, k_norm;      // over the whole projection
+  Projection qkv, output;
+  Projection gate_up;       // parts[0] = gate, parts[1] = up
+  Projection down;
+  LayerCache cache;
+  int32_t rope;             // which angles; -1 = none
+  int32_t activation;
+  float residual_scale;
+  int32_t padding_;
+};
+
+struct Decoder {
+  int64_t hidden, num_heads, intermediate, num_layers;
+  const DecoderLayer* layers;
+  QMatrix embedding;
+  Norm norm;
+  Projection head;
+  float embedding_scale, logit_scale, logit_softcap;  // softcap 0 = none
+  int32_t padding_;
+};
+
+struct Angles {        // of one rope: [T, size], the first half of `sin` negated
+  const float* cos;
+  const float* sin;
+  int64_t size;
+};
+
+struct DecoderStep {
+  int64_t num_tokens, num_logits;
+  const int64_t* token_ids;   // [T]
+  const int64_t* logits_at;   // [L]
+  const StepRows* rows;
+  const Angles* angles;
+  float* logits;              // [L, vocabulary]
+};

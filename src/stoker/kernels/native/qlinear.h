@@ -1,0 +1,49 @@
+// Matrices in tiles, group-quantized or dense, and products with them. Also used by decoder.cpp.
+#pragma once
+
+#include <vector>
+
+#include "common.h"
+
+static const int64_t kTile = 16;  // output rows interleaved in one record
+
+// W [n, k] as records, one per (tile of 16 rows, group of `group` columns), tile-major:
+//   codes   4 bits: group/8 chunks of 64 bytes, chunk c = [16 rows][4 bytes]; byte j of a row holds
+//           column 8c+j in its low nibble and column 8c+4+j in its high one
+//           8 bits: group/4 chunks of 64 bytes, chunk c = [16 rows][4 bytes], byte j = column 4c+j
+//   scales  16 values of scale_type, then 16 biases of scale_type
+// w = code * scale + bias. Rows past n are zero.
+// A dense matrix has bits 16 or 32, one group of all k columns, its element type as scale_type, and
+// records of [k columns][16 rows] elements without scales.
+struct QMatrix {
+  int64_t n, k;
+  int32_t bits, group, scale_type;
+  int32_t padding_;
+  const uint8_t* data;
+
+  bool dense() const { return bits >= 16; }
+  int64_t code_bytes() const { return kTile * group * bits / 8; }
+  int64_t record_bytes() const { return code_bytes() + (dense() ? 0 : 2 * kTile * scalar_bytes(scale_type)); }
+  int64_t groups() const { return k / group; }
+  int64_t tiles() const { return (n + kTile - 1) / kTile; }
+  const uint8_t* record(int64_t tile, int64_t g) const { return data + (tile * groups() + g) * record_bytes(); }
+};
+
+// Activations quantized to int8 in blocks of min(32, group) columns: x = scale * code, code in
+// -127..127. With two planes each row is two code rows, the second holding what the first rounds
+// away at 1/254 of its scale: 16-bit accuracy at twice the arithmetic.
+struct Quantized8 {
+  int64_t rows = 0, k = 0, block = 0;  // rows counts code rows (m * planes)
+  int32_t planes = 1;
+  std::vector<int8_t> codes;   // [rows][k]
+  std::vector<float> scales;   // [rows][k / block]
+  std::vector<float> sums;     // [rows][k / block], scale * sum of codes
+
+  void resize(int64_t m, int64_t columns, int64_t block_size, int32_t num_planes);
+  void quantize_row(int64_t m, const float* x);
+};
+
+// out[m][tile rows] = x[m] . W for tiles first..last-1; out has ld floats per row. The int8 form is
+// for quantized matrices only.
+void qlinear_int8_tiles(const QMatrix& w, const Quantized8& x, float* out, int64_t ld, int64_t first, int64_t last);
+void qlinear_f32_tiles(const QMatrix& w, const float* x, int64_t m, float* out, int64_t ld, int64_t first, int64_t last);

@@ -1,0 +1,33 @@
+"""Llama 2 and 3, and what is published under that architecture (SmolLM2 among others).
+
+Reference: arXiv:2307.09288, arXiv:2407.21783; transformers' LlamaForCausalLM.
+"""
+
+from __future__ import annotations
+
+from stoker.models.hyperparameters import Hyperparameters, rope_parameters
+from stoker.models.layers.build import pre_norm_layer, read_attention, read_decoder, read_mlp
+from stoker.models.layers.decoder import Decoder, DecoderLayer
+from stoker.models.layers.rope import Rope
+from stoker.models.reader import WeightReader
+
+ARCHITECTURES = ("LlamaForCausalLM",)
+MODEL_TYPES = ("llama",)
+
+
+def build(reader: WeightReader) -> Decoder:
+    config = reader.config
+    hyper = Hyperparameters.of(config, reader.max_context)
+    attention_bias = bool(config.get("attention_bias", False))
+    mlp_bias = bool(config.get("mlp_bias", False))
+
+    def layer(index: int) -> DecoderLayer:
+        name = f"{reader.root}.layers.{index}"
+        attention = read_attention(
+            reader, f"{name}.self_attn", hyper, index, bias=attention_bias, output_bias=attention_bias
+        )
+        mlp = read_mlp(reader, f"{name}.mlp", hyper, bias=mlp_bias)
+        return pre_norm_layer(reader, name, hyper, attention, mlp)
+
+    rope = Rope(rope_parameters(config), hyper.head_dim, hyper.max_context, reader.device)
+    return read_decoder(reader, hyper, [layer(i) for i in range(hyper.num_layers)], [rope])

@@ -1,0 +1,203 @@
+"""Runs a Decoder's whole step in one native call (kernels/native/decoder.cpp).
+
+A model keeps its torch form (layers/decoder.py), which says what it computes and is what the
+native form is tested against; this file only describes it to the kernel. Models with parts the
+kernel does not know (experts, unpacked matrices) are left as they are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from stoker.kernels import decoder as form
+from stoker.kernels import native
+from stoker.kernels.packed import TILE, PackedMatrix
+from stoker.kv.base import KVLayout
+from stoker.kv.paged_native import NativePagedKV
+from stoker.models.base import CausalLM, StepBatch
+from stoker.models.layers.decoder import Decoder, DecoderLayer
+from stoker.models.layers.linear import Linear, SideBySide
+from stoker.models.layers.mlp import GatedMLP, find_activation
+from stoker.models.layers.norm import RMSNorm
+
+_ACTIVATIONS = {F.silu: 0, find_activation("gelu_pytorch_tanh"): 1, F.gelu: 2, F.relu: 3}
+
+
+class NativeDecoder:
+    """Implements CausalLM over a Decoder; falls back to it on a KV layout that is not native."""
+
+    def __init__(self, model: Decoder) -> None:
+        """Raises Unsuitable when some part of the model is not known to the kernel."""
+        library = native.library()
+        if library is None or model.dtype != torch.float32:
+            raise Unsuitable
+        self.model = model
+        self.facts = model.facts
+        self.nbytes = model.nbytes
+        self._step = library.stoker_decoder_step
+        self._scratch = library.stoker_scratch_new()
+        self._layers = (form.DecoderLayer * len(model.layers))(*map(_layer, model.layers))
+        first = model.layers[0]
+        self._decoder = form.Decoder(
+            model.norm.weight.shape[0],
+            first.attention.num_heads,
+            _gate_up(first.mlp)[1],
+            len(model.layers),
+            self._layers,
+            _packed(model.embedding).matrix,
+            _norm(model.norm),
+            _projection([(model.head, None, 0)]),
+            model.embedding_scale,
+            model.logit_scale,
+            model.logit_softcap or 0.0,
+            0,
+        )
+        if len({layer.attention.num_heads for layer in model.layers}) > 1:
+            raise Unsuitable
+        self._bound: KVLayout | None = None
+
+    def forward(self, batch: StepBatch, kv: KVLayout) -> torch.Tensor:
+        if not isinstance(kv, NativePagedKV):
+            return self.model.forward(batch, kv)
+        if self._bound is not kv:
+            self._bind(kv)
+        angles = [rope.at(batch.positions) for rope in self.model.ropes]
+        described = (form.Angles * max(1, len(angles)))(
+            *(form.Angles(a.cos.data_ptr(), a.sin.data_ptr(), a.cos.shape[-1]) for a in angles)
+        )
+        logits = torch.empty(batch.logits_at.shape[0], self.facts.vocab_size)
+        step = form.DecoderStep(
+            batch.token_ids.shape[0],
+            batch.logits_at.shape[0],
+            batch.token_ids.data_ptr(),
+            batch.logits_at.data_ptr(),
+            batch.plan.pointer,
+            described,
+            logits.data_ptr(),
+        )
+        self._step(
+            native.team(torch.get_num_threads()),
+            self._scratch,
+            ctypes.addressof(self._decoder),
+            ctypes.addressof(step),
+        )
+        return logits
+
+    def _bind(self, kv: NativePagedKV) -> None:
+        for layer, described, cache in zip(self.model.layers, self._layers, kv.caches, strict=True):
+            cache.scale = layer.attention.scale
+            cache.softcap = layer.attention.softcap or 0.0
+            described.cache = cache
+        self._bound = kv
+
+    def __del__(self) -> None:
+        library = native.library()
+        if library is not None and hasattr(self, "_scratch"):
+            library.stoker_scratch_free(self._scratch)
+
+
+class Unsuitable(Exception):
+    """The native decoder cannot run this model."""
+
+
+def accelerate(model: Decoder) -> CausalLM:
+    """The model in its fastest form here."""
+    try:
+        return NativeDecoder(model)
+    except Unsuitable:
+        return model
+
+
+def _layer(layer: DecoderLayer) -> form.DecoderLayer:
+    attention = layer.attention
+    gate_up, _ = _gate_up(layer.mlp)
+    assert isinstance(layer.mlp, GatedMLP)  # or _gate_up had refused
+    q_norm, k_norm = attention.projection_norms or (None, None)
+    activation = _ACTIVATIONS.get(layer.mlp.activation)
+    if activation is None:
+        raise Unsuitable
+    return form.DecoderLayer(
+        attention_norm=_norm(layer.attention_norm),
+        attention_post_norm=_norm(layer.attention_post_norm),
+        mlp_norm=_norm(layer.mlp_norm),
+        mlp_post_norm=_norm(layer.mlp_post_norm),
+        head_norm=_norm(attention.head_norm),
+        q_norm=_norm(q_norm),
+        k_norm=_norm(k_norm),
+        qkv=_projection(_stacked(attention.qkv)),
+        output=_projection(_stacked(attention.output)),
+        gate_up=gate_up,
+        down=_projection(_stacked(layer.mlp.down)),
+        rope=-1 if attention.rope is None else attention.rope,
+        activation=activation,
+        residual_scale=layer.residual_scale,
+    )
+
+
+def _norm(norm: Any) -> form.Norm:
+    """An RMSNorm, or nothing where a family only casts or has no norm."""
+    if not isinstance(norm, RMSNorm):
+        return form.Norm(None, 0.0, 0)
+    assert norm.weight.is_contiguous()
+    return form.Norm(norm.weight.data_ptr(), norm.eps.item(), 0)
+
+
+PartOf = tuple[Any, torch.Tensor | None, int]  # matrix, bias, first output column
+
+
+def _stacked(projection: Any) -> list[PartOf]:
+    if isinstance(projection, Linear):
+        return [(projection.matrix, projection.bias, 0)]
+    if not isinstance(projection, SideBySide):
+        raise Unsuitable
+    parts: list[PartOf] = []
+    offset = 0
+    for part in projection.parts:
+        parts.append((part.matrix, part.bias, offset))
+        offset += part.matrix.out_features
+    return parts
+
+
+def _projection(parts: Sequence[PartOf]) -> form.Projection:
+    described = form.Projection(num_parts=len(parts))
+    if len(parts) > len(described.parts):
+        raise Unsuitable
+    for i, (matrix, bias, offset) in enumerate(parts):
+        packed = _packed(matrix)
+        described.parts[i] = form.Part(packed.matrix, None if bias is None else bias.data_ptr(), offset)
+        described.planes = max(described.planes, packed.planes)
+    return described
+
+
+def _gate_up(mlp: Any) -> tuple[form.Projection, int]:
+    """Gate and up as two matrices, whether the model has them as one or two; and their width."""
+    if not isinstance(mlp, GatedMLP):
+        raise Unsuitable
+    parts = _stacked(mlp.gate_up)
+    if len(parts) == 2:
+        width = parts[0][0].out_features
+        described = _projection(parts)
+        described.parts[1].offset = 0
+    else:
+        matrix, bias, _ = parts[0]
+        packed = _packed(matrix)
+        width = packed.out_features // 2
+        described = _projection(parts * 2)
+        described.parts[0].w.n = described.parts[1].w.n = width
+        described.parts[1].w.data = packed.data.data_ptr() + width // TILE * packed.tile_bytes
+        if bias is not None:
+            described.parts[1].bias = bias.data_ptr() + width * bias.itemsize
+    if width % TILE:
+        raise Unsuitable
+    return described, width
+
+
+def _packed(matrix: Any) -> PackedMatrix:
+    if not isinstance(matrix, PackedMatrix):
+        raise Unsuitable
+    return matrix

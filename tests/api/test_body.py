@@ -1,0 +1,77 @@
+"""Bytes to a JSON object, strictly."""
+
+import json
+
+import pytest
+
+from stoker.api.body import MAX_DEPTH, parse_object
+from stoker.errors import InvalidRequest
+
+
+def test_plain_object() -> None:
+    assert parse_object('{"a": [1, 2.5, null, "é 🌍"]}'.encode()) == {"a": [1, 2.5, None, "é 🌍"]}
+
+
+def test_byte_order_mark_is_allowed() -> None:
+    assert parse_object(b"\xef\xbb\xbf{}") == {}
+
+
+def test_escaped_surrogate_pair_is_one_character() -> None:
+    assert parse_object(rb'{"a": "\ud83c\udf0d"}') == {"a": "🌍"}
+
+
+def test_escaped_backslash_before_u_is_no_escape() -> None:
+    assert parse_object(rb'{"a": "\\ud800"}') == {"a": "\\ud800"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"   ",
+        b"[]",
+        b"null",
+        b'"text"',
+        b"3",
+        b"{",
+        b'{"a": 1',
+        b'{"a": 1}}',
+        b"{'a': 1}",
+        b'{"a": NaN}',
+        b'{"a": Infinity}',
+        b'{"a": -Infinity}',
+        b'{"a": 1, "a": 2}',
+        b'{"x": {"a": 1, "a": 1}}',
+        rb'{"a": "\ud800"}',
+        rb'{"\udfff": 1}',
+        rb'{"a": "\uDE00\uD83D"}',
+        b'{"a": "\xff"}',
+        b'{"a": "\xc3\x28"}',
+        '{"a": "é"}'.encode("latin-1"),
+        '{"a": 1}'.encode("utf-16"),
+        '{"a": 1}'.encode("utf-32"),
+        b'{"a": ' + b"9" * 5000 + b"}",
+        b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"a": ' + b"[" * 500 + b"]" * 500 + b"}",
+        b'{"a":' * 500 + b"1" + b"}" * 500,
+        b'{"a": "tab\tin text"}',
+        b"\x1f\x8b\x08\x00garbage",
+    ],
+)
+def test_refused(body: bytes) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse_object(body)
+    assert caught.value.message == "invalid JSON body"
+    assert caught.value.status == 400
+
+
+def test_depth_limit_is_exact() -> None:
+    def nested(depth: int) -> bytes:
+        value: object = {}
+        for _ in range(depth - 1):
+            value = {"a": value}
+        return json.dumps(value).encode()
+
+    parse_object(nested(MAX_DEPTH))
+    with pytest.raises(InvalidRequest):
+        parse_object(nested(MAX_DEPTH + 1))
