@@ -93,6 +93,7 @@ async def ask_llama(endpoint: Endpoint, ids: Sequence[int]) -> Logprobs:
 
 
 async def ask_stoker(endpoint: Endpoint, ids: Sequence[int]) -> Logprobs:
+    """As `ask_llama`; empty where the reply is only an EOS, which is no part of the text and has no entry."""
     body = {
         "model": "default",
         "prompt": list(ids),
@@ -102,9 +103,8 @@ async def ask_stoker(endpoint: Endpoint, ids: Sequence[int]) -> Logprobs:
         "top_logprobs": _NUM_TOP,
     }
     answer = await _answer(endpoint, "/completions", body)
-    return {
-        top["id"]: top["logprob"] for top in answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
-    }
+    entries = answer["choices"][0]["logprobs"]["content"]
+    return {top["id"]: top["logprob"] for top in entries[0]["top_logprobs"]} if entries else {}
 
 
 def reference_cases(model: Path, prompts: Sequence[tuple[str, list[int]]]) -> list[Case]:
@@ -130,15 +130,21 @@ def ask_all(spec: ServerSpec, ask: Ask, cases: Sequence[Case]) -> dict[str, list
 
 
 def summarize(cases: Sequence[Case], found: Mapping[str, list[Logprobs]]) -> dict[str, Any]:
-    """Over all prompts and positions, in nats; `by_prompt` holds each prompt's mean."""
-    by_prompt = {case.name: mean_top5(case.reference, found[case.name]) for case in cases}
-    pairs = [pair for case in cases for pair in zip(case.reference, found[case.name], strict=True)]
+    """Over all prompts and the positions that were answered, in nats; `by_prompt` has each prompt's mean."""
+    answered = {
+        case.name: [pair for pair in zip(case.reference, found[case.name], strict=True) if pair[1]]
+        for case in cases
+    }
+    pairs = [pair for of_case in answered.values() for pair in of_case]
     top5 = [d for reference, other in pairs for d in top_differences(reference, other, 5)]
     return {
+        "num_positions": len(pairs),
         "mean_abs_top5": fmean(top5),
         "max_abs_top5": max(top5),
         "same_choice": fmean(same_choice(reference, other) for reference, other in pairs),
-        "by_prompt": by_prompt,
+        "by_prompt": {
+            name: mean_top5(*zip(*of_case, strict=True)) for name, of_case in answered.items() if of_case
+        },
     }
 
 
@@ -169,18 +175,25 @@ def main(argv: list[str] | None = None) -> int:
         prompts = asyncio.run(tokenize(server.endpoint))
     cases = reference_cases(model, prompts)
     figures = {"llama-server": summarize(cases, ask_all(peer, ask_llama, cases))}
+    if args.fixture:
+        write_json(FIXTURE, fixture(model, llama.version, cases, figures["llama-server"]))
     if not args.no_stoker:
         for name, options in {"stoker": (), "stoker --dtype float32": ("--dtype", "float32")}.items():
             spec = stoker_server(model, **shape, options=options)
             figures[name] = summarize(cases, ask_all(spec, ask_stoker, cases))
     rows = [
-        [name, f"{f['mean_abs_top5']:.6f}", f"{f['max_abs_top5']:.4f}", f"{f['same_choice']:.1%}"]
-        for name, f in figures.items()
+        [
+            name,
+            str(found["num_positions"]),
+            f"{found['mean_abs_top5']:.6f}",
+            f"{found['max_abs_top5']:.4f}",
+            f"{found['same_choice']:.1%}",
+        ]
+        for name, found in figures.items()
     ]
     print(f"{len(cases)} prompts, {len(POSITIONS)} positions each, nats\n")
-    print(table(["against transformers float32", "mean |top-5|", "max |top-5|", "same choice"], rows))
-    if args.fixture:
-        write_json(FIXTURE, fixture(model, llama.version, cases, figures["llama-server"]))
+    header = ["against transformers float32", "positions", "mean |top-5|", "max |top-5|", "same choice"]
+    print(table(header, rows))
     return 0
 
 

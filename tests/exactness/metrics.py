@@ -8,7 +8,7 @@ from statistics import fmean
 import torch
 
 # Tokens of the reference's own greedy text that stand before the compared position (0 = the prompt alone).
-POSITIONS = (0, 1, 4, 16)
+POSITIONS = (0, 4, 16)
 NUM_CONTINUATION = 32
 
 

@@ -6,7 +6,7 @@ positions, as measured by benchmarks/exactness.py (peer.json: on what machine, w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -23,13 +23,15 @@ _MAX_NATS = 1e-3  # of the reference mode's top-20 log-probabilities
 _MIN_SAME_TEXT = 0.95
 
 
-def _forced(served: Served, peer: dict[str, Any]) -> dict[tuple[str, int], dict[int, float]]:
-    """Log-probabilities after each prompt and the first n tokens of its continuation, for n in POSITIONS,
+def _forced(
+    served: Served, peer: dict[str, Any], positions: Sequence[int]
+) -> dict[tuple[str, int], dict[int, float]]:
+    """Log-probabilities after each prompt and the first n tokens of its continuation, for n in `positions`,
     everything computed as a prompt."""
     prefixes = {
         (name, n): prompt["ids"] + prompt["continuation"][:n]
         for name, prompt in peer["prompts"].items()
-        for n in POSITIONS
+        for n in positions
     }
     found: dict[tuple[str, int], dict[int, float]] = {}
     keys = list(prefixes)
@@ -80,7 +82,7 @@ def test_continuations_are_the_references_own_greedy_text(
 def test_float32_prompts_are_exact(
     served_float32: Served, peer: dict[str, Any], reference: dict[str, torch.Tensor]
 ) -> None:
-    for (name, n), found in _forced(served_float32, peer).items():
+    for (name, n), found in _forced(served_float32, peer, POSITIONS[-1:]).items():
         assert max(top_differences(reference[name][n], found, 20)) < _MAX_NATS, (name, n)
 
 
@@ -100,9 +102,14 @@ def test_float32_greedy_text_is_the_references(
 
 
 def test_default_mode_is_no_further_off_than_llama_cpp_on_prompts(
-    served_by_default: Served, peer: dict[str, Any], reference: dict[str, torch.Tensor]
+    served_by_default: Served,
+    greedy_by_default: dict[str, Answer],
+    peer: dict[str, Any],
+    reference: dict[str, torch.Tensor],
 ) -> None:
-    found = _forced(served_by_default, peer)
+    assert POSITIONS[0] == 0  # the first generated token: the prompt alone has been computed
+    found = _forced(served_by_default, peer, POSITIONS[1:])
+    found |= {(name, 0): answer.logprobs[0] for name, answer in greedy_by_default.items()}
     ours = mean_top5([reference[name][n] for name, n in found], list(found.values()))
     assert ours <= peer["mean_abs_top5"]
 

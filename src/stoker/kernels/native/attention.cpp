@@ -58,11 +58,11 @@ static void score_block(const float* q, int64_t d, const void* keys, int64_t bas
   for (int r = 0; r < R; ++r)
     for (int c = 0; c < 4; ++c) acc[r][c] = splat(0);
   for (int64_t i = 0; i < d; ++i) {
-    v8f key[4];
-    for (int c = 0; c < 4; ++c) key[c] = cached8<TYPE>(keys, base + i * kBlock + c * 8);
-    for (int r = 0; r < R; ++r) {
-      const v8f x = splat(q[r * d + i]);
-      for (int c = 0; c < 4; ++c) acc[r][c] += x * key[c];
+    v8f x[R];  // these, one key vector and the sums just fit into 16 registers
+    for (int r = 0; r < R; ++r) x[r] = splat(q[r * d + i]);
+    for (int c = 0; c < 4; ++c) {
+      const v8f key = cached8<TYPE>(keys, base + i * kBlock + c * 8);
+      for (int r = 0; r < R; ++r) acc[r][c] += x[r] * key;
     }
   }
   for (int r = 0; r < R; ++r)
@@ -78,11 +78,11 @@ static void add_values(const float* weights, int64_t n, int64_t d, const void* v
     for (int r = 0; r < R; ++r)
       for (int c = 0; c < 4; ++c) acc[r][c] = load8(out + r * d + i + c * 8);
     for (int64_t t = 0; t < n; ++t) {
-      v8f value[4];
-      for (int c = 0; c < 4; ++c) value[c] = cached8<TYPE>(values, base + t * d + i + c * 8);
-      for (int r = 0; r < R; ++r) {
-        const v8f w = splat(weights[r * kKeyTile + t]);
-        for (int c = 0; c < 4; ++c) acc[r][c] += w * value[c];
+      v8f w[R];
+      for (int r = 0; r < R; ++r) w[r] = splat(weights[r * kKeyTile + t]);
+      for (int c = 0; c < 4; ++c) {
+        const v8f value = cached8<TYPE>(values, base + t * d + i + c * 8);
+        for (int r = 0; r < R; ++r) acc[r][c] += w[r] * value;
       }
     }
     for (int r = 0; r < R; ++r)
@@ -150,6 +150,14 @@ static void softmax_tile(Queries& s, int64_t r, int64_t first, int64_t n, int64_
   s.total[r] += sum8(sum);
 }
 
+// A block's keys or values as float32: converted once when several groups of query rows read it.
+template <int TYPE>
+static const float* widened(const void* cached, int64_t base, int64_t count, float* scratch) {
+  if (TYPE == kF32) return (const float*)cached + base;
+  for (int64_t i = 0; i < count; i += 8) store8(scratch + i, cached8<TYPE>(cached, base + i));
+  return scratch;
+}
+
 template <int TYPE, int R>
 static void score_rows(const Queries& s, int64_t r, const void* keys, int64_t base, int64_t column, float* scores) {
   // Queries are stored with kMaxHeadDim floats a row; repack R rows so that the kernel is tight.
@@ -159,8 +167,29 @@ static void score_rows(const Queries& s, int64_t r, const void* keys, int64_t ba
 }
 
 template <int TYPE>
+static void score_all(Queries& s, const void* keys, int64_t base, int64_t column) {
+  int64_t r = 0;
+  for (; r + 3 <= s.rows; r += 3) score_rows<TYPE, 3>(s, r, keys, base, column, s.scores[r]);
+  for (; r < s.rows; ++r) score_rows<TYPE, 1>(s, r, keys, base, column, s.scores[r]);
+}
+
+template <int TYPE>
+static void add_all(Queries& s, const void* values, int64_t base, int64_t n, int64_t column) {
+  alignas(32) float out[3 * kMaxHeadDim];
+  int64_t r = 0;
+  for (; r + 3 <= s.rows; r += 3) {
+    for (int i = 0; i < 3; ++i) memcpy(out + i * s.d, s.out[r + i], s.d * sizeof(float));
+    add_values<TYPE, 3>(s.scores[r] + column, n, s.d, values, base, out);
+    for (int i = 0; i < 3; ++i) memcpy(s.out[r + i], out + i * s.d, s.d * sizeof(float));
+  }
+  for (; r < s.rows; ++r) add_values<TYPE, 1>(s.scores[r] + column, n, s.d, values, base, s.out[r]);
+}
+
+template <int TYPE>
 static void attend_queries(Queries& s, const LayerCache& cache, const int32_t* table, int32_t j, int64_t first_position) {
   const int64_t d = s.d, num_tokens = s.rows / s.group;
+  const bool many = s.rows > 6;
+  alignas(32) float wide[kBlock * kMaxHeadDim];
   const int64_t last_position = first_position + num_tokens - 1;
   int64_t first_key = 0;
   if (cache.window > 0 && first_position - cache.window + 1 > 0) {
@@ -170,9 +199,12 @@ static void attend_queries(Queries& s, const LayerCache& cache, const int32_t* t
     const int64_t end = tile + kKeyTile < last_position + 1 ? tile + kKeyTile : last_position + 1;
     for (int64_t key = tile; key < end; key += kBlock) {
       const int64_t base = ((int64_t)table[key / kBlock] * cache.num_kv_heads + j) * d * kBlock;
-      int64_t r = 0;
-      for (; r + 3 <= s.rows; r += 3) score_rows<TYPE, 3>(s, r, cache.keys, base, key - tile, s.scores[r]);
-      for (; r < s.rows; ++r) score_rows<TYPE, 1>(s, r, cache.keys, base, key - tile, s.scores[r]);
+      if (many) {
+        const float* keys = widened<TYPE>(cache.keys, base, d * kBlock, wide);
+        score_all<kF32>(s, keys, 0, key - tile);
+      } else {
+        score_all<TYPE>(s, cache.keys, base, key - tile);
+      }
     }
     for (int64_t r = 0; r < s.rows; ++r) {
       const int64_t position = first_position + r / s.group;
@@ -182,14 +214,12 @@ static void attend_queries(Queries& s, const LayerCache& cache, const int32_t* t
     for (int64_t key = tile; key < end; key += kBlock) {
       const int64_t base = ((int64_t)table[key / kBlock] * cache.num_kv_heads + j) * d * kBlock;
       const int64_t n = end - key < kBlock ? end - key : kBlock;
-      alignas(32) float out[3 * kMaxHeadDim];
-      int64_t r = 0;
-      for (; r + 3 <= s.rows; r += 3) {
-        for (int i = 0; i < 3; ++i) memcpy(out + i * d, s.out[r + i], d * sizeof(float));
-        add_values<TYPE, 3>(s.scores[r] + (key - tile), n, d, cache.values, base, out);
-        for (int i = 0; i < 3; ++i) memcpy(s.out[r + i], out + i * d, d * sizeof(float));
+      if (many) {
+        const float* values = widened<TYPE>(cache.values, base, d * n, wide);
+        add_all<kF32>(s, values, 0, n, key - tile);
+      } else {
+        add_all<TYPE>(s, cache.values, base, n, key - tile);
       }
-      for (; r < s.rows; ++r) add_values<TYPE, 1>(s.scores[r] + (key - tile), n, d, cache.values, base, s.out[r]);
     }
   }
 }

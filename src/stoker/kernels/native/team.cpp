@@ -15,8 +15,8 @@ static inline void relax() {
 #endif
 }
 
-static const int kSpinsBeforeSleep = 4000;   // tens of microseconds
-static const int kSpinsBeforeYield = 2000;   // inside a job, when a sibling lost its core
+static const int kSpinsBeforeSleep = 2000;  // tens of microseconds
+static const int kSpinsBeforeYield = 200;   // inside a job, where a sibling may have lost its core
 
 struct Team {
   explicit Team(int n) : size(n) {
