@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
-from cli.tiny import make_tiny_model
+from tests.cli.tiny import make_tiny_model
 
 
 @pytest.fixture(scope="session")

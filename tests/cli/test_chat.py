@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.conftest import Run
 
-from cli.conftest import Run
 from stoker.cli import conversation as conversation_module
 from stoker.cli.conversation import Conversation
 from stoker.cli.generation import Reply
@@ -228,10 +228,13 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(screen: Screen, home: Path)
     screen.type(b"/stats\r")
     screen.wait_for(b"tokens/s")
     screen.wait_for(b"> ")
+    # The prompt is printed before the terminal is read; a person is never that quick.
+    time.sleep(0.5)
     screen.type(CTRL_C)
     screen.wait_for(b"Press Ctrl-C again to leave.")
     assert screen.process.poll() is None
     screen.wait_for(b"> ")
+    time.sleep(0.5)
     screen.type(CTRL_C)
     assert screen.process.wait(timeout=30) == 0
     assert "tell me everything" in (home / "chat-history").read_text()

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Run
 
-from cli.conftest import Run
 from stoker.cli import choose
 from stoker.cli.choose import PREFERRED_MODELS, STARTER_MODEL, choose_model
 from stoker.library.catalog import catalog_model

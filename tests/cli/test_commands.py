@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Run
 
-from cli.conftest import Run
 from stoker import __version__
 from stoker.cli import VERBS, normalize
 from stoker.cli.options import option_help

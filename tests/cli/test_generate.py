@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from cli.conftest import Run
+from tests.cli.conftest import Run
 
 GREEDY = ("--temperature", "0", "--max-tokens", "12")
 

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Run
 
-from cli.conftest import Run
 from stoker.cli import ls
 from stoker.library.entry import ModelEntry
 

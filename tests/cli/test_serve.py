@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Run
 
-from cli.conftest import Run
 from stoker.cli.serve import banner
 from stoker.config import resolve
 

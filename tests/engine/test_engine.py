@@ -15,16 +15,30 @@ from stoker.engine import Engine, EngineConfig
 from stoker.errors import ContextLengthExceeded, QueueFull, Unavailable
 from stoker.kv.base import RowSpan
 from stoker.kv.paged import PagedKV
+from stoker.kv.paged_native import NativePagedKV
 from stoker.models import load_model
 from stoker.models.base import StepBatch
 from stoker.models.formats import open_checkpoint
+from stoker.models.native_decoder import NativeDecoder, accelerate
 
 GREEDY = SamplingParams(temperature=0)
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return load_model(open_checkpoint(make_tiny_model(tmp_path_factory.mktemp("tiny"))), max_context=256)
+@pytest.fixture(scope="module", params=["torch", "native"])
+def model(request, tmp_path_factory):
+    folder = make_tiny_model(tmp_path_factory.mktemp("tiny"))
+    decoder = load_model(open_checkpoint(folder), max_context=256)
+    if request.param == "torch":
+        return decoder
+    model = accelerate(decoder)
+    if model is decoder:
+        pytest.skip("no native kernels were built")
+    return model
+
+
+def make_kv(model, num_blocks):
+    layout = NativePagedKV if isinstance(model, NativeDecoder) else PagedKV
+    return layout(model.facts.layers, num_blocks=num_blocks)
 
 
 class GatedModel:
@@ -52,7 +66,7 @@ def engines(model):
     started = []
 
     def start(target=model, *, num_blocks=64, **config):
-        engine = Engine(target, PagedKV(model.facts.layers, num_blocks=num_blocks), EngineConfig(**config))
+        engine = Engine(target, make_kv(model, num_blocks), EngineConfig(**config))
         engine.start()
         started.append(engine)
         return engine
@@ -85,7 +99,7 @@ def reference_greedy(model, ids, count):
     """Greedy decoding without the engine: the whole sequence computed again for each token."""
     tokens = list(ids)
     for _ in range(count):
-        kv = PagedKV(model.facts.layers, num_blocks=16)
+        kv = make_kv(model, 16)
         row = kv.new_row()
         kv.reserve(row, len(tokens))
         batch = StepBatch(

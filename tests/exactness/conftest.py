@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from tests.exactness.generation import Answer, generate
-from tests.exactness.metrics import NUM_CONTINUATION, POSITIONS
+from tests.exactness.metrics import NUM_POSITIONS
 from tests.exactness.reference import Reference
 
 from stoker.app import Served, load_served_model
@@ -35,13 +35,12 @@ def peer(weights: Path) -> dict[str, Any]:
     """What benchmarks/exactness.py measured of llama-server on this very file."""
     content: dict[str, Any] = json.loads((Path(__file__).parent / "peer.json").read_text())
     assert content["model_sha256"] == hashlib.sha256(weights.read_bytes()).hexdigest()
-    assert tuple(content["positions"]) == POSITIONS
     return content
 
 
 @pytest.fixture(scope="session")
 def reference(weights: Path, peer: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """By prompt: log-probabilities [NUM_CONTINUATION, vocabulary], row i after i tokens of text."""
+    """By prompt: log-probabilities [NUM_POSITIONS, vocabulary], row i after i tokens of text."""
     model = Reference(weights)
     found = {}
     for name, prompt in peer["prompts"].items():
@@ -70,10 +69,10 @@ def served_by_default(weights: Path) -> Iterator[Served]:
 def greedy_float32(served_float32: Served, peer: dict[str, Any]) -> dict[str, Answer]:
     """Every prompt decoded freely, many rows at a time."""
     prompts = {name: prompt["ids"] for name, prompt in peer["prompts"].items()}
-    return generate(served_float32.engine, prompts, NUM_CONTINUATION)
+    return generate(served_float32.engine, prompts, NUM_POSITIONS)
 
 
 @pytest.fixture(scope="session")
 def greedy_by_default(served_by_default: Served, peer: dict[str, Any]) -> dict[str, Answer]:
     prompts = {name: prompt["ids"] for name, prompt in peer["prompts"].items()}
-    return generate(served_by_default.engine, prompts, NUM_CONTINUATION)
+    return generate(served_by_default.engine, prompts, NUM_POSITIONS)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import fmean
 
 import torch
 
-# Tokens of the reference's own greedy text that stand before the compared position (0 = the prompt alone).
-POSITIONS = (0, 4, 16)
-NUM_CONTINUATION = 32
+# Compared positions of a prompt: after it and the first n tokens of the reference's greedy text, n from 0.
+NUM_POSITIONS = 32
 
 
 def top_differences(reference: torch.Tensor, found: Mapping[int, float], k: int) -> list[float]:
@@ -24,10 +23,9 @@ def top_differences(reference: torch.Tensor, found: Mapping[int, float], k: int)
     return [abs(a - found.get(i, least)) for a, i in zip(values.tolist(), ids.tolist(), strict=True)]
 
 
-def mean_top5(references: Sequence[torch.Tensor], founds: Sequence[Mapping[int, float]]) -> float:
-    """Mean absolute difference of the top-5 log-probabilities over positions, in nats."""
-    pairs = zip(references, founds, strict=True)
-    return fmean(d for reference, found in pairs for d in top_differences(reference, found, 5))
+def mean_top5(reference: torch.Tensor, found: Mapping[int, float]) -> float:
+    """Mean absolute difference of the top-5 log-probabilities at one position, in nats."""
+    return fmean(top_differences(reference, found, 5))
 
 
 def same_choice(reference: torch.Tensor, found: Mapping[int, float]) -> bool:

@@ -341,7 +341,7 @@ def test_two_at_once_download_once(
     for thread in threads:
         thread.start()
     deadline = time.monotonic() + 10
-    while not any("is being downloaded by process" in note for note in recorder.notes):
+    while not any("is being downloaded by" in note for note in recorder.notes):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     gate.set()

@@ -113,8 +113,8 @@ OLDER_SPELLINGS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
             "rope_theta": 10000.0,
             "rope_scaling": {
                 "type": "su",
-                "short_factor": [1.0] * 6,
-                "long_factor": [1.5 + 0.8 * i for i in range(6)],
+                "short_factor": [1.0] * 8,
+                "long_factor": [1.5 + 0.8 * i for i in range(8)],
             },
         },
         ("rope_parameters",),

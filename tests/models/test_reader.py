@@ -136,7 +136,7 @@ def test_tied_weights_are_held_once(llama: MemoryCheckpoint) -> None:
 def test_alike_projections_become_one_product(llama: MemoryCheckpoint) -> None:
     layer = load_model(llama).layers[0]
     assert isinstance(layer.attention.qkv, Linear)
-    assert layer.attention.qkv.matrix.out_features == 6 * 12  # 4 query heads, a key and a value head
+    assert layer.attention.qkv.matrix.out_features == 6 * 16  # 4 query heads, a key and a value head
     assert isinstance(layer.mlp, GatedMLP)
     assert isinstance(layer.mlp.gate_up, Linear)
 

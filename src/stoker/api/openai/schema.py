@@ -10,6 +10,10 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 Window = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Penalty = Annotated[float, Field(ge=-100, le=100)]
 Count = Annotated[int, Field(ge=1, le=2**63 - 1)]
+LogitBias = Annotated[
+    dict[Annotated[str, Field(pattern="^[0-9]{1,18}$")], float],
+    Field(json_schema_extra={"additionalProperties": False}),
+]
 
 
 class StreamOptions(BaseModel):
@@ -40,9 +44,7 @@ class GenerationFields(BaseModel):
     seed: Annotated[int, Field(ge=-(2**63), le=2**64 - 1)] | None = Field(
         None, description="Same request, same batch shape: same tokens."
     )
-    logit_bias: dict[Annotated[str, Field(pattern="^[0-9]{1,18}$")], float] | None = Field(
-        None, description="Token id to a number added to its logit."
-    )
+    logit_bias: LogitBias | None = Field(None, description="Token id to a number added to its logit.")
     repetition_penalty: Annotated[float, Field(ge=0, le=100)] | None = Field(
         None, description="1 (or 0) is off."
     )

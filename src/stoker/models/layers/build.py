@@ -11,7 +11,7 @@ from stoker.kv.base import LayerSpec
 from stoker.models.hyperparameters import Hyperparameters
 from stoker.models.layers.attention import Attention
 from stoker.models.layers.decoder import Decoder, DecoderLayer
-from stoker.models.layers.linear import Projection
+from stoker.models.layers.linear import Projection, round_less
 from stoker.models.layers.mlp import FeedForward, GatedMLP, find_activation
 from stoker.models.layers.norm import RMSNorm
 from stoker.models.layers.rope import Rope
@@ -40,6 +40,9 @@ def read_attention(
     names = [f"{name}.{part}_proj" for part in "qkv"]
     if qkv is None:
         qkv = reader.fused(names, (q_size, kv_size, kv_size), hyper.hidden_size, bias=bias)
+    # Scores go through an exponential, which makes this the projection whose rounding costs the most:
+    # on SmolLM2 it is a quarter of the whole error in log-probabilities, for an eighth of the work.
+    round_less(qkv)
 
     head_norm, projection_norms = None, None
     if qk_norm == "head":

@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 
 from stoker.kernels.linear import PackedLinear
+from stoker.kernels.packed import PackedMatrix
 
 
 class Projection(Protocol):
@@ -41,3 +42,12 @@ class SideBySide:
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         return torch.cat([part(x) for part in self.parts], dim=-1)
+
+
+def round_less(projection: Projection) -> None:
+    """Where the projection's activations are rounded to int8, multiply the rounding error as well
+    (two planes, kernels/packed.py)."""
+    parts = projection.parts if isinstance(projection, SideBySide) else (projection,)
+    for part in parts:
+        if isinstance(part, Linear) and isinstance(part.matrix, PackedMatrix) and part.matrix.planes:
+            part.matrix.planes = 2

@@ -1,4 +1,4 @@
-"""Real weights for the tests marked `real_weights`."""
+"""Real weights for the tests marked `real_weights`. `make test` fetches and names the starter model."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ import pytest
 def _path(variable: str) -> Path:
     value = os.environ.get(variable)
     if not value:
-        pytest.skip(f"{variable} is not set")
+        pytest.skip(f"{variable} does not name a model file; `make test` sets it")
     return Path(value)
 
 
 @pytest.fixture(scope="session")
 def smollm2_path() -> Path:
+    """SmolLM2-135M-Instruct, Q4_1 GGUF."""
     return _path("STOKER_TEST_SMOLLM2")
 
 
 @pytest.fixture(scope="session")
 def gemma3_path() -> Path:
+    """Gemma 3 270M, Q4_K_M GGUF; under terms to accept, so `make test` does not fetch it."""
     return _path("STOKER_TEST_GEMMA3")
