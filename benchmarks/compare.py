@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import os
 import random
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # so that it also runs as a plain script
 
-from benchmarks.facts import machine
+from benchmarks.facts import busy_note, machine
 from benchmarks.load import Load, concurrent, interference, repeated_long_prompt
 from benchmarks.peers import REPOSITORY, find_llama, install_llama, llama_server
 from benchmarks.plot import Bar, svg
@@ -232,7 +233,10 @@ def main(argv: list[str] | None = None) -> int:
     if llama is None:
         print("no llama-server: give --llama PATH, or --install to build it (ten minutes)", file=sys.stderr)
         return 1
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers are stopped too
     facts = machine()
+    if busy := busy_note(facts):
+        print(busy, file=sys.stderr)
     shape = {
         "threads": args.threads or facts["cores"],
         "slots": args.slots,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import hashlib
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -161,6 +162,7 @@ def main(argv: list[str] | None = None) -> int:
     if model is None or llama is None:
         print("give --model and --llama (or run `make setup` and `make bench` first)", file=sys.stderr)
         return 1
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers are stopped too
     torch.set_num_threads(args.threads)
     shape = {"threads": args.threads, "slots": 1, "context": 4096}
     peer = llama_server(llama, model, **shape)

@@ -24,7 +24,7 @@ _PACKAGES = ("stoker", "torch", "transformers", "numpy", "tokenizers", "gguf")
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores, memory, system; `load_1min` above about 0.3 means that something else was running."""
+    """Processor, cores, memory, system, versions, and the load average of the last minute."""
     cpu = _cpuinfo()
     flags = set((cpu.get("flags") or cpu.get("Features") or "").split())
     return {
@@ -39,6 +39,15 @@ def machine() -> dict[str, Any]:
         "load_1min": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }
+
+
+def busy_note(facts: dict[str, Any]) -> str | None:
+    """A warning when something else has been running. Servers whose threads wait for each other by spinning
+    lose far more than their share of a busy machine, so that not even ratios hold then."""
+    load = facts["load_1min"]
+    if load is None or load <= 0.3 * facts["cores"]:
+        return None
+    return f"warning: the machine is busy (load {load} on {facts['cores']} cores); the figures will mislead"
 
 
 def _cpuinfo() -> dict[str, str]:

@@ -18,6 +18,7 @@ from stoker.chat.model import TextModel
 from stoker.config import Settings
 from stoker.core import SamplingParams
 from stoker.engine import Engine, EngineConfig
+from stoker.kernels import native
 from stoker.kv.base import LayerSpec
 from stoker.kv.paged import BLOCK_SIZE
 from stoker.kv.paged_native import paged_kv
@@ -77,7 +78,8 @@ def load_served_model(settings: Settings, entry: ModelEntry | None = None) -> Se
         entry = find_model(settings.model or "")
     device = choose_device(settings.device)
     numerics = choose_numerics(settings.dtype, device)
-    torch.set_num_threads(choose_threads(settings.threads))
+    threads = choose_threads(settings.threads)
+    torch.set_num_threads(threads)
     checkpoint = open_checkpoint(entry.path)
     decoder = load_model(
         checkpoint,
@@ -98,6 +100,9 @@ def load_served_model(settings: Settings, entry: ModelEntry | None = None) -> Se
     kv = paged_kv(layers, num_blocks=num_blocks, dtype=numerics.kv, device=device)
     max_context = min(model.facts.max_context, kv.capacity_tokens)
     text = TextModel.from_checkpoint(entry.id, checkpoint, max_context=max_context)
+    if device == "cpu" and native.library() is not None:
+        native.set_num_threads(threads)
+        torch.set_num_threads(1)
     engine = Engine(model, kv, engine_config(settings, text), device=device)
     engine.start()
     log.info("loaded %s on %s in %s", entry.id, device, numerics)

@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 from benchmarks.compare import draw, early_ends, show, summarize_columns
+from benchmarks.facts import busy_note
 from benchmarks.plot import Bar, svg
 from benchmarks.report import number, table
 from benchmarks.serve import Round
@@ -75,3 +76,8 @@ def test_tables_line_up() -> None:
 )
 def test_numbers_have_about_three_digits(value: float | None, text: str) -> None:
     assert number(value) == text
+
+
+@pytest.mark.parametrize(("load", "warned"), [(None, False), (0.5, False), (0.7, True)])
+def test_a_busy_machine_is_noted(load: float | None, warned: bool) -> None:
+    assert bool(busy_note({"load_1min": load, "cores": 2})) is warned

@@ -93,9 +93,23 @@ def library() -> ctypes.CDLL | None:
     return None
 
 
+# Like torch's own thread count, a property of the process: two teams would fight for the cores.
+_num_threads = 1
+
+
+def set_num_threads(count: int) -> None:
+    """Threads of all later calls. Give torch one thread then: its idle workers spin."""
+    global _num_threads
+    _num_threads = max(1, count)
+
+
+def team() -> int:
+    """The thread team that kernels run on; an opaque pointer."""
+    return _team(_num_threads)
+
+
 @functools.cache
-def team(num_threads: int) -> int:
-    """The process's thread team of that size, made on first use; an opaque pointer."""
+def _team(num_threads: int) -> int:
     native = library()
     assert native is not None
     pointer: int = native.stoker_team_new(num_threads)

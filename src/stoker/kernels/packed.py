@@ -57,7 +57,7 @@ class PackedMatrix:
         x = x.contiguous()
         out = torch.empty(x.shape[0], self.out_features)
         if x.shape[0]:
-            team = native.team(torch.get_num_threads())
+            team = native.team()
             self._library.stoker_qlinear(
                 team, self.pointer, x.data_ptr(), x.shape[0], out.data_ptr(), self.planes
             )

@@ -87,7 +87,7 @@ class NativePagedKV(PagedKV):
         queries, keys, values = q.float().contiguous(), k.float().contiguous(), v.float().contiguous()
         out = torch.empty_like(queries)
         self._attend(
-            native.team(torch.get_num_threads()),
+            native.team(),
             plan.pointer,
             ctypes.addressof(cache),
             q.shape[1],

@@ -81,7 +81,7 @@ class NativeDecoder:
             logits.data_ptr(),
         )
         self._step(
-            native.team(torch.get_num_threads()),
+            native.team(),
             self._scratch,
             ctypes.addressof(self._decoder),
             ctypes.addressof(step),

@@ -75,6 +75,8 @@ void Quantized8::quantize_row(int64_t m, const float* x) {
   }
 }
 
+static const int64_t kResidentBytes = 24 * 1024;
+
 // Keeps the compiler from moving the loads of later products ahead of this one: it would run out of
 // vector registers and spill half the loop.
 #if defined(__AVX2__)
@@ -194,13 +196,22 @@ static void int8_tile(const QMatrix& w, const Quantized8& x, int64_t tile, int64
 
 template <int BITS, int BLOCK>
 static void int8_tiles(const QMatrix& w, const Quantized8& x, float* out, int64_t ld, int64_t first, int64_t last) {
-  for (int64_t tile = first; tile < last; ++tile) {
+  const int R = BITS == 4 ? 4 : 2;  // as many as there are registers for
+  // Several tiles stay in the first-level cache while all rows pass over them.
+  const int64_t tile_bytes = w.groups() * w.record_bytes();
+  const int64_t together = x.rows <= R || tile_bytes > kResidentBytes / 2 ? 1 : kResidentBytes / tile_bytes;
+  for (int64_t start = first; start < last; start += together) {
+    const int64_t end = start + together < last ? start + together : last;
     int64_t row = 0;
-    for (; row + 4 <= x.rows; row += 4) int8_tile<BITS, BLOCK, 4>(w, x, tile, row, out, ld);
-    switch (x.rows - row) {
-      case 3: int8_tile<BITS, BLOCK, 3>(w, x, tile, row, out, ld); break;
-      case 2: int8_tile<BITS, BLOCK, 2>(w, x, tile, row, out, ld); break;
-      case 1: int8_tile<BITS, BLOCK, 1>(w, x, tile, row, out, ld); break;
+    for (; row + R <= x.rows; row += R) {
+      for (int64_t tile = start; tile < end; ++tile) int8_tile<BITS, BLOCK, R>(w, x, tile, row, out, ld);
+    }
+    for (int64_t tile = start; tile < end; ++tile) {
+      switch (x.rows - row) {
+        case 3: int8_tile<BITS, BLOCK, 3>(w, x, tile, row, out, ld); break;
+        case 2: int8_tile<BITS, BLOCK, 2>(w, x, tile, row, out, ld); break;
+        case 1: int8_tile<BITS, BLOCK, 1>(w, x, tile, row, out, ld); break;
+      }
     }
   }
 }
