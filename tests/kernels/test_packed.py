@@ -41,10 +41,11 @@ def test_exact_products_equal_the_dequantized_matrix(bits, group, dtype, rows):
 
 
 def round_to_int8(x: torch.Tensor, block: int) -> torch.Tensor:
-    """The rounding the fast kernels document, block by block, in float64."""
-    blocks = x.double().reshape(x.shape[0], -1, block)
-    step = blocks.abs().amax(-1, keepdim=True) / 127
-    return ((blocks / step).round() * step).reshape(x.shape)
+    """The rounding the fast kernels document, block by block. In float32 up to the rounding itself, so
+    that a value half way between two codes goes the same way."""
+    blocks = x.reshape(x.shape[0], -1, block)
+    top = blocks.abs().amax(-1, keepdim=True)
+    return ((blocks * (127 / top)).round().double() * (top / 127).double()).reshape(x.shape)
 
 
 @pytest.mark.parametrize(("bits", "group", "dtype"), CASES)
@@ -55,8 +56,7 @@ def test_int8_products_equal_products_of_rounded_activations(bits, group, dtype)
     for tokens in (1, 2, 3, 4, 5, 8, 9):
         x = torch.randn(tokens, 256)
         expected = round_to_int8(x, min(32, group)) @ dense.T
-        # A value on the edge between two codes may round either way; its whole effect is one step.
-        torch.testing.assert_close(packed(x).double(), expected, rtol=1e-4, atol=2e-3)
+        torch.testing.assert_close(packed(x).double(), expected, rtol=1e-4, atol=2e-4)
 
 
 def test_extreme_codes_and_activations_do_not_overflow():
