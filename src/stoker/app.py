@@ -100,10 +100,12 @@ def load_served_model(settings: Settings, entry: ModelEntry | None = None) -> Se
     kv = paged_kv(layers, num_blocks=num_blocks, dtype=numerics.kv, device=device)
     max_context = min(model.facts.max_context, kv.capacity_tokens)
     text = TextModel.from_checkpoint(entry.id, checkpoint, max_context=max_context)
-    if device == "cpu" and native.library() is not None:
+    native_kernels = device == "cpu" and native.library() is not None
+    if native_kernels:
         native.set_num_threads(threads)
         torch.set_num_threads(1)
-    engine = Engine(model, kv, engine_config(settings, text), device=device)
+    config = engine_config(settings, text, native_kernels=native_kernels)
+    engine = Engine(model, kv, config, device=device)
     engine.start()
     log.info("loaded %s on %s in %s", entry.id, device, numerics)
     return Served(
@@ -184,8 +186,12 @@ def kv_blocks(
     return max(1, -(-tokens // BLOCK_SIZE))
 
 
-def engine_config(settings: Settings, text: TextModel) -> EngineConfig:
+def engine_config(settings: Settings, text: TextModel, *, native_kernels: bool = False) -> EngineConfig:
     chosen: dict[str, Any] = {"prefill_chunk": settings.prefill_chunk} if settings.prefill_chunk else {}
+    if native_kernels:
+        # A step of a few tokens is as efficient per token as a large one there, so prefill beside
+        # decoding rows can go in slices small enough to leave them half their speed.
+        chosen["busy_chunk"] = 8
     return EngineConfig(
         max_rows=settings.batch,
         max_queued=settings.max_queued,

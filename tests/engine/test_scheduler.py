@@ -64,8 +64,10 @@ def run_step(scheduler, **kwargs):
     return work
 
 
-def scheduler_with(capacity=10_000, max_rows=8, chunk=32, **kwargs):
-    return Scheduler(CountedKV(capacity), max_rows=max_rows, prefill_chunk=chunk, **kwargs)
+def scheduler_with(capacity=10_000, max_rows=8, chunk=32, busy_chunk=32, **kwargs):
+    return Scheduler(
+        CountedKV(capacity), max_rows=max_rows, prefill_chunk=chunk, busy_chunk=busy_chunk, **kwargs
+    )
 
 
 def test_a_long_prompt_is_computed_in_chunks_and_then_decodes():
@@ -89,6 +91,20 @@ def test_decoding_rows_are_in_every_step_beside_at_most_one_chunk():
         work = run_step(scheduler)
         assert {row for row, _, _ in work} >= set(early)
         assert sum(count for _, count, _ in work if count > 1) <= 32
+
+
+def test_beside_decoding_rows_the_chunk_is_small_but_not_smaller_than_their_number():
+    scheduler = scheduler_with(chunk=32, busy_chunk=3)
+    scheduler.add(make_row(prompt=100, name="first"))
+    assert run_step(scheduler)[0][1] == 32
+    scheduler = scheduler_with(chunk=32, busy_chunk=3)
+    for i in range(5):
+        scheduler.add(make_row(prompt=2, name=f"d{i}"))
+        run_step(scheduler)
+        scheduler.add(make_row(prompt=100, name="long"))
+        (chunk,) = [count for _, count, _ in run_step(scheduler) if count > 1]
+        assert chunk == max(3, i + 1)
+        scheduler.remove(scheduler.running[-1])
 
 
 def test_short_prompts_share_one_chunk():

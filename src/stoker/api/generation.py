@@ -34,6 +34,7 @@ class Order:
     prompts: tuple[tuple[int, ...], ...]  # token ids; each is continued `n` times
     sampling: SamplingParams
     max_tokens: int | None  # per choice
+    ignore_eos: bool = False
     n: int = 1
     stops: tuple[str, ...] = ()
     session: str | None = None
@@ -105,7 +106,7 @@ class Generation:
             prompt_ids=prompt,
             sampling=order.sampling,
             max_tokens=order.max_tokens,
-            eos_ids=self._state.text.eos_ids,
+            eos_ids=frozenset() if order.ignore_eos else self._state.text.eos_ids,
             n=order.n,
             session=order.session,
         )

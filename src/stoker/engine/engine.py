@@ -51,6 +51,7 @@ class EngineConfig:
     max_rows: int = 8  # rows in one step
     max_queued: int = 64  # requests that may wait for a row; one more is refused
     prefill_chunk: int = 256  # prompt tokens per step, all prefilling rows together
+    busy_chunk: int = 64  # the same while other rows decode (more when more rows do)
     max_context: int | None = None  # tokens a row may hold; None = what the model was made for
     newline_ids: frozenset[int] = frozenset()  # tokens XTC must not remove
 
@@ -102,6 +103,7 @@ class Engine:
             kv,
             max_rows=self.config.max_rows,
             prefill_chunk=self.config.prefill_chunk,
+            busy_chunk=self.config.busy_chunk,
             on_admit=self._count_admitted,
         )
         # Shared with callers, under _changed: messages for the engine thread, and the queue's length.

@@ -1,9 +1,9 @@
 """Which rows compute how many tokens in the next step. Deciding only: no torch, no clock.
 
 There is no prefill phase and no decode phase, only tokens not yet computed. A row that has one
-such token is decoding and is in every step; the others share at most one chunk of
-`prefill_chunk` tokens per step, first come first served, so that no decoding row ever waits for
-more than one chunk. When KV memory runs out, the youngest row gives its blocks back and is
+such token is decoding and is in every step; the others share at most one chunk of tokens per
+step, first come first served, so that no decoding row ever waits for more than one chunk. Beside
+decoding rows the chunk is small, so that they keep a fair part of their speed. When KV memory runs out, the youngest row gives its blocks back and is
 computed again later (recomputation, as in PagedAttention, arXiv:2309.06180).
 """
 
@@ -56,10 +56,12 @@ class Scheduler:
         *,
         max_rows: int,
         prefill_chunk: int,
+        busy_chunk: int,
         on_admit: Callable[[Row], None] = lambda row: None,
     ) -> None:
         self.max_rows = max_rows
         self.prefill_chunk = prefill_chunk
+        self.busy_chunk = min(busy_chunk, prefill_chunk)
         self.running: list[Row] = []  # oldest first
         self.waiting: deque[Row] = deque()
         self.num_preemptions = 0
@@ -77,7 +79,7 @@ class Scheduler:
         if admit:
             self._admit()
         step: list[Scheduled] = []
-        chunk = self.prefill_chunk
+        chunk = self._chunk()
         for row in list(self.running):
             if row.kv is None:
                 continue  # preempted by an older row of this same pass
@@ -111,6 +113,12 @@ class Scheduler:
         if row.kv is not None:
             self._kv.free(row.kv)
             row.kv = None
+
+    def _chunk(self) -> int:
+        """Tokens for all prefilling rows together: as many as decode beside them, or `busy_chunk`
+        if that is more; all of `prefill_chunk` when nobody decodes."""
+        num_decoding = sum(row.num_pending == 1 for row in self.running)
+        return max(self.busy_chunk, num_decoding) if num_decoding else self.prefill_chunk
 
     def _admit(self) -> None:
         held_back: list[Row] = []

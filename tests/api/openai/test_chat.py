@@ -47,6 +47,8 @@ async def test_the_engine_gets_the_rendered_prompt(front: Front) -> None:
     (request,) = front.engine.requests
     assert bytes(i for i in request.prompt_ids if i < 256) == b"user\nhi\nassistant\n"
     assert (request.max_tokens, request.n, request.sampling.seed, request.session) == (5, 2, 3, "agent")
+    await front.post(PATH, ask(max_tokens=5, ignore_eos=True))
+    assert not front.engine.requests[-1].eos_ids
     assert request.eos_ids == {IM_END}
 
 

@@ -32,6 +32,7 @@ class GenerationFields(BaseModel):
         None, description="Ceiling of the reply. Without it: until the model stops or the context is full."
     )
     max_completion_tokens: Count | None = Field(None, description="Newer name of max_tokens; wins over it.")
+    ignore_eos: bool | None = Field(None, description="Go on past the model's own end, to max_tokens.")
     n: Annotated[int, Field(ge=1, le=8)] | None = Field(None, description="Replies to the same prompt.")
     temperature: Annotated[float, Field(ge=0, le=100)] | None = Field(
         None, description="0 takes the likeliest token. Default: the model's own, else 0.7."

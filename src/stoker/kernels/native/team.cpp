@@ -2,6 +2,7 @@
 // costs two cache-line transfers instead of a fork and a join. Workers spin briefly between jobs
 // (the next product usually follows at once) and then sleep, so an idle server uses no CPU.
 #include <atomic>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -50,6 +51,7 @@ struct Team {
   }
 
   const int size;
+  std::mutex busy;  // callers take turns
   TeamJob job = nullptr;
   void* context = nullptr;
   alignas(64) std::atomic<uint32_t> generation{0};
@@ -69,6 +71,7 @@ static void wait_until_zero(std::atomic<int>& counter) {
 }
 
 void team_run(Team* team, TeamJob job, void* context) {
+  std::lock_guard<std::mutex> turn(team->busy);
   if (team->size > 1) {
     team->job = job;
     team->context = context;

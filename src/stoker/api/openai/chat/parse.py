@@ -47,6 +47,7 @@ def parse_chat(state: ApiState, body: bytes, headers: Headers) -> ChatRequest:
         prompts=(),
         sampling=params,
         max_tokens=sampling.read_max_tokens(fields, state),
+        ignore_eos=bool(fields.flag("ignore_eos")),
         n=sampling.read_n(fields),
         stops=sampling.read_stops(fields),
         session=session_label(fields.body, headers),

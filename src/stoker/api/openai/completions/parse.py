@@ -45,6 +45,7 @@ def parse_text(state: ApiState, body: bytes, headers: Headers) -> TextRequest:
         prompts=tuple(tuple(prompt.ids) for prompt in prompts),
         sampling=sampling.read_sampling(fields, state, thinking=None, logprobs=logprobs),
         max_tokens=sampling.read_max_tokens(fields, state),
+        ignore_eos=bool(fields.flag("ignore_eos")),
         n=n,
         stops=sampling.read_stops(fields),
         session=session_label(fields.body, headers),
