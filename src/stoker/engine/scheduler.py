@@ -3,8 +3,9 @@
 There is no prefill phase and no decode phase, only tokens not yet computed. A row that has one
 such token is decoding and is in every step; the others share at most one chunk of tokens per
 step, first come first served, so that no decoding row ever waits for more than one chunk. Beside
-decoding rows the chunk is small, so that they keep a fair part of their speed. When KV memory runs out, the youngest row gives its blocks back and is
-computed again later (recomputation, as in PagedAttention, arXiv:2309.06180).
+decoding rows the chunk is small, so that they keep a fair part of their speed. When KV memory
+runs out, the youngest row gives its blocks back and is computed again later (recomputation, as
+in PagedAttention, arXiv:2309.06180).
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
 // A whole decoder step in one call, so that the thread team meets only at barriers.
 //
 // Work is divided by output columns in products, by tokens in norms and by (row, key head) in
-// attention. With one token every thread normalizes and quantizes it for itself, which is cheaper
+// attention. Products and attention are claimed piece by piece, so that a thread that loses its core
+// for a moment (to the HTTP side, say) holds up nobody longer than one piece. With one token every thread normalizes and quantizes it for itself, which is cheaper
 // than waiting for one of them to do it.
 #include "decoder.h"
 
+#include <atomic>
 #include <cmath>
+#include <memory>
 #include <vector>
 
 // Normalized (and quantized) input of a projection.
@@ -24,6 +27,8 @@ struct Scratch {
   std::vector<float> last;      // rows whose logits are wanted [L, hidden]
   Input shared;
   std::vector<Input> own;       // one a thread
+  int64_t num_cursors = 0;
+  std::unique_ptr<std::atomic<int64_t>[]> cursors;  // how much of each phase is claimed
 };
 
 struct StepJob {
@@ -40,7 +45,27 @@ struct Worker {
   const Decoder& decoder;
   const DecoderStep& step;
   Scratch& s;
+  mutable int64_t phase = 0;  // of those whose work is claimed; every thread counts the same
 };
+
+static const int64_t kPhasesPerLayer = 5;  // qkv, attention, output, gate and up, down
+
+// Calls work(first, last) for pieces of 0..total-1 until all threads together have done everything.
+template <typename Work>
+static void claim(const Worker& me, int64_t total, int64_t piece, Work work) {
+  std::atomic<int64_t>& cursor = me.s.cursors[me.phase++];
+  for (;;) {
+    const int64_t first = cursor.fetch_add(piece, std::memory_order_relaxed);
+    if (first >= total) return;
+    work(first, first + piece < total ? first + piece : total);
+  }
+}
+
+// Pieces of a product: small enough to balance, large enough that tiles share what they read.
+static int64_t tiles_per_piece(int64_t tiles, int n) {
+  const int64_t piece = tiles / (n * 6);
+  return piece < 4 ? 4 : piece;
+}
 
 static void rms_norm(const float* x, int64_t size, const Norm& norm, float* out) {
   if (!norm.weight) {
@@ -106,25 +131,28 @@ static void multiply_tiles(const Part& part, int32_t planes, const Input& in, in
   }
 }
 
-// This thread's share of all the projection's tiles. Calls done(first column, last column).
+// The projection's tiles, shared among all threads. Calls done(first column, last column) for each
+// piece of this thread's.
 template <typename Done>
 static void multiply(const Worker& me, const Projection& p, const Input& in, int64_t count, float* out, int64_t ld,
                      Done done) {
-  int64_t total = 0, first, last, before = 0;
+  int64_t total = 0;
   for (int i = 0; i < p.num_parts; ++i) total += p.parts[i].w.tiles();
-  share(total, me.tid, me.n, &first, &last);
-  for (int i = 0; i < p.num_parts; ++i) {
-    const Part& part = p.parts[i];
-    const int64_t tiles = part.w.tiles();
-    const int64_t from = first - before > 0 ? first - before : 0;
-    const int64_t to = last - before < tiles ? last - before : tiles;
-    if (from < to) {
-      multiply_tiles(part, p.planes, in, count, out + part.offset, ld, from, to);
-      const int64_t end = to * kTile < part.w.n ? to * kTile : part.w.n;
-      done(part.offset + from * kTile, part.offset + end);
+  claim(me, total, tiles_per_piece(total, me.n), [&](int64_t first, int64_t last) {
+    int64_t before = 0;
+    for (int i = 0; i < p.num_parts; ++i) {
+      const Part& part = p.parts[i];
+      const int64_t tiles = part.w.tiles();
+      const int64_t from = first - before > 0 ? first - before : 0;
+      const int64_t to = last - before < tiles ? last - before : tiles;
+      if (from < to) {
+        multiply_tiles(part, p.planes, in, count, out + part.offset, ld, from, to);
+        const int64_t end = to * kTile < part.w.n ? to * kTile : part.w.n;
+        done(part.offset + from * kTile, part.offset + end);
+      }
+      before += tiles;
     }
-    before += tiles;
-  }
+  });
 }
 
 static void nothing(int64_t, int64_t) {}
@@ -207,13 +235,13 @@ static void attend(const Worker& me, const DecoderLayer& layer) {
   const bool one_each = rows.count == me.step.num_tokens;
   if (one_each && !layer.q_norm.weight) {
     // Every row brings one token: whoever attends a (row, key head) also prepares it.
-    for (int64_t i = me.tid; i < rows.count * kv_heads; i += me.n) {
+    claim(me, rows.count * kv_heads, 1, [&](int64_t i, int64_t) {
       const int64_t row = i / kv_heads, j = i % kv_heads, token = rows.first[row];
       turn_heads(me, layer, token, j * group, (j + 1) * group);
       turn_heads(me, layer, token, heads + j, heads + j + 1);
       attention_append(rows, cache, row, (int32_t)j, k, stride, v, stride);
       attention_item(rows, cache, (int32_t)heads, i, q, stride, out, heads * d);
-    }
+    });
     team_barrier(me.team);
     return;
   }
@@ -232,10 +260,11 @@ static void attend(const Worker& me, const DecoderLayer& layer) {
     attention_append(rows, cache, i / kv_heads, (int32_t)(i % kv_heads), k, stride, v, stride);
   }
   team_barrier(me.team);
+  // The longest first: the last items of a chunk see the most keys.
   const int64_t items = attention_num_items(rows, cache, (int32_t)heads);
-  for (int64_t i = me.tid; i < items; i += me.n) {
-    attention_item(rows, cache, (int32_t)heads, i, q, stride, out, heads * d);
-  }
+  claim(me, items, 1, [&](int64_t i, int64_t) {
+    attention_item(rows, cache, (int32_t)heads, items - 1 - i, q, stride, out, heads * d);
+  });
   team_barrier(me.team);
 }
 
@@ -246,10 +275,7 @@ static void gate_up(const Worker& me, const DecoderLayer& layer, const Input& in
   const Projection& p = layer.gate_up;
   const int64_t width = me.decoder.intermediate;
   if (up.size() < (size_t)(count * kColumns)) up.resize(count * kColumns);
-  int64_t first, last;
-  share(p.parts[0].w.tiles(), me.tid, me.n, &first, &last);
-  for (int64_t tile = first; tile < last; tile += kTiles) {
-    const int64_t end = tile + kTiles < last ? tile + kTiles : last;
+  claim(me, p.parts[0].w.tiles(), kTiles, [&](int64_t tile, int64_t end) {
     const int64_t column = tile * kTile, columns = (end - tile) * kTile;
     multiply_tiles(p.parts[0], p.planes, in, count, me.s.gated.data(), width, tile, end);
     multiply_tiles(p.parts[1], p.planes, in, count, up.data() - column, kColumns, tile, end);
@@ -258,7 +284,7 @@ static void gate_up(const Worker& me, const DecoderLayer& layer, const Input& in
       const float* u = up.data() + t * kColumns;
       for (int64_t c = 0; c < columns; c += 8) store8(g + c, activate(load8(g + c), layer.activation) * load8(u + c));
     }
-  }
+  });
   team_barrier(me.team);
 }
 
@@ -344,6 +370,12 @@ EXPORT void stoker_decoder_step(Team* team, Scratch* s, const Decoder* decoder, 
   s->gated.resize(count * decoder->intermediate);
   s->last.resize(step->num_logits * decoder->hidden);
   s->own.resize(team_size(team));
+  const int64_t phases = decoder->num_layers * kPhasesPerLayer + 1;  // and the head
+  if (s->num_cursors < phases) {
+    s->cursors.reset(new std::atomic<int64_t>[phases]);
+    s->num_cursors = phases;
+  }
+  for (int64_t i = 0; i < phases; ++i) s->cursors[i].store(0, std::memory_order_relaxed);
   StepJob job = {team, decoder, step, s};
   team_run(team, decoder_job, &job);
 }

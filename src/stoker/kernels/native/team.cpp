@@ -16,7 +16,8 @@ static inline void relax() {
 #endif
 }
 
-static const int kSpinsBeforeSleep = 2000;  // tens of microseconds
+static const int kSpinsBetweenJobs = 1000;  // tens of microseconds
+static const int kYieldsBetweenJobs = 3000; // about a millisecond, the time between two decode steps
 static const int kSpinsBeforeYield = 200;   // inside a job, where a sibling may have lost its core
 
 struct Team {
@@ -35,8 +36,10 @@ struct Team {
     uint32_t seen = 0;
     for (;;) {
       for (int spins = 0; generation.load(std::memory_order_acquire) == seen; ++spins) {
-        if (spins < kSpinsBeforeSleep) {
+        if (spins < kSpinsBetweenJobs) {
           relax();
+        } else if (spins < kSpinsBetweenJobs + kYieldsBetweenJobs) {
+          std::this_thread::yield();
         } else {
           sleepers.fetch_add(1);
           generation.wait(seen);
