@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -81,14 +82,19 @@ def load_served_model(settings: Settings, entry: ModelEntry | None = None) -> Se
     threads = choose_threads(settings.threads)
     torch.set_num_threads(threads)
     checkpoint = open_checkpoint(entry.path)
-    decoder = load_model(
-        checkpoint,
-        dtype=numerics.compute,
-        device=device,
-        quantize=cast(Any, settings.quantize),
-        max_context=settings.context_limit,
-        int8_planes=numerics.int8_planes,
-    )
+    # Tokenizer and template are built while the weights are read: both spend most of their time
+    # outside the interpreter's lock, and a start-up is waited for.
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        reading = beside.submit(TextModel.from_checkpoint, entry.id, checkpoint)
+        decoder = load_model(
+            checkpoint,
+            dtype=numerics.compute,
+            device=device,
+            quantize=cast(Any, settings.quantize),
+            max_context=settings.context_limit,
+            int8_planes=numerics.int8_planes,
+        )
+        text = reading.result()
     model = accelerate(decoder)
     layers = model.facts.layers
     num_blocks = kv_blocks(
@@ -98,8 +104,7 @@ def load_served_model(settings: Settings, entry: ModelEntry | None = None) -> Se
         budget_bytes=kv_budget_bytes(settings, device),
     )
     kv = paged_kv(layers, num_blocks=num_blocks, dtype=numerics.kv, device=device)
-    max_context = min(model.facts.max_context, kv.capacity_tokens)
-    text = TextModel.from_checkpoint(entry.id, checkpoint, max_context=max_context)
+    text = replace(text, max_context=min(model.facts.max_context, kv.capacity_tokens))
     native_kernels = device == "cpu" and native.library() is not None
     if native_kernels:
         native.set_num_threads(threads)

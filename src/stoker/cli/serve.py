@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import threading
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,6 +63,8 @@ def _serve(settings: Settings, entry: ModelEntry, listener: socket.socket) -> No
     from stoker.server import build_server, configure_logging
 
     configure_logging(settings)
+    # The web framework is imported while the weights are read, which leaves the interpreter idle.
+    threading.Thread(target=importlib.import_module, args=("stoker.api",)).start()
     served = load_served_model(settings, entry)
     try:
         app, state = build_app(served)
