@@ -87,6 +87,11 @@ class ScriptedStats:
     generated_tokens: int = 0
     kv_bytes: int = 0
     kv_capacity_bytes: int = 0
+    prefix_entries: int = 0
+    prefix_bytes: int = 0
+    prefix_max_bytes: int = 0
+    prefix_hits: int = 0
+    prefix_misses: int = 0
 
 
 class ScriptedHandle:

@@ -11,7 +11,7 @@ from tests.cli.tiny import CONTEXT, make_tiny_model
 from stoker import app, machine
 from stoker.config import SettingError, Settings, resolve
 from stoker.kv.base import LayerSpec
-from stoker.kv.paged import BLOCK_SIZE
+from stoker.kv.blocks import BLOCK_SIZE
 from stoker.library import find_model
 
 
@@ -74,6 +74,7 @@ def test_settings_reach_the_engine_and_the_text(model: Path):
         batch="3",
         max_queued="7",
         prefill_chunk="16",
+        prompt_cache="0",
         context_limit="128",
         temperature="0.1",
         top_k="9",

@@ -21,7 +21,7 @@ from stoker.core import SamplingParams
 from stoker.engine import Engine, EngineConfig
 from stoker.kernels import native
 from stoker.kv.base import LayerSpec
-from stoker.kv.paged import BLOCK_SIZE
+from stoker.kv.blocks import BLOCK_SIZE
 from stoker.kv.paged_native import paged_kv
 from stoker.library.entry import ModelEntry
 from stoker.library.registry import find_model, list_models
@@ -101,6 +101,7 @@ def load_served_model(settings: Settings, entry: ModelEntry | None = None) -> Se
         layers,
         dtype=numerics.kv,
         wanted_tokens=settings.batch * model.facts.max_context,
+        cache_bytes=int(settings.prompt_cache * 2**30),
         budget_bytes=kv_budget_bytes(settings, device),
     )
     kv = paged_kv(layers, num_blocks=num_blocks, dtype=numerics.kv, device=device)
@@ -183,11 +184,17 @@ def kv_budget_bytes(settings: Settings, device: str) -> int:
 
 
 def kv_blocks(
-    layers: tuple[LayerSpec, ...], *, dtype: torch.dtype, wanted_tokens: int, budget_bytes: int
+    layers: tuple[LayerSpec, ...],
+    *,
+    dtype: torch.dtype,
+    wanted_tokens: int,
+    budget_bytes: int,
+    cache_bytes: int = 0,
 ) -> int:
-    """Blocks for `wanted_tokens` over all rows, as far as the budget reaches; at least one."""
-    token_bytes = sum(2 * layer.num_kv_heads * layer.head_dim * dtype.itemsize for layer in layers)
-    tokens = min(wanted_tokens, budget_bytes // max(1, token_bytes))
+    """Blocks for `wanted_tokens` over all rows and `cache_bytes` of kept prefixes, as far as the
+    budget reaches; at least one."""
+    token_bytes = max(1, sum(2 * layer.num_kv_heads * layer.head_dim * dtype.itemsize for layer in layers))
+    tokens = min(wanted_tokens + cache_bytes // token_bytes, budget_bytes // token_bytes)
     return max(1, -(-tokens // BLOCK_SIZE))
 
 
@@ -201,6 +208,7 @@ def engine_config(settings: Settings, text: TextModel, *, native_kernels: bool =
         max_rows=settings.batch,
         max_queued=settings.max_queued,
         max_context=settings.context_limit,
+        prefix_cache_bytes=int(settings.prompt_cache * 2**30),
         newline_ids=newline_ids(text),
         **chosen,
     )

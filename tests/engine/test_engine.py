@@ -326,3 +326,49 @@ def test_closing_lets_rows_finish_or_cancels_them(model, engines):
     next(endless.batches_blocking())
     engine.close(timeout_s=0)
     assert collect(endless)[1][-1] in (FinishEvent(0, "cancelled"), FinishEvent(0, "length"))
+
+
+def test_a_prefix_is_computed_once_and_answers_stay_the_same(model, engines):
+    engine = engines(prefix_cache_bytes=10**9, prefill_chunk=32)
+    opening = prompt(7, 90)
+    asked = [opening + prompt(100 + i, 5 + i) for i in range(6)]
+    expected = [reference_greedy(model, ids, 12) for ids in asked]
+    for ids, tokens in zip(asked, expected, strict=True):
+        found, events = collect(engine.submit(request(ids)))
+        assert found[0] == tokens
+        cached = events[0].cached_tokens
+        assert cached == (0 if ids is asked[0] else 90)
+    # The next turn of a conversation finds prompt and reply; its last token is not in the cache.
+    turn = asked[2] + tuple(expected[2]) + prompt(8, 9)
+    tokens, events = collect(engine.submit(request(turn)))
+    assert events[0].cached_tokens == len(asked[2]) + 11
+    assert tokens[0] == reference_greedy(model, turn, 12)
+    # The same again: everything but the last token, whose logits are needed.
+    tokens_again, events = collect(engine.submit(request(turn)))
+    assert (tokens_again, events[0].cached_tokens) == (tokens, len(turn) - 1)
+    stats = engine.stats()
+    assert (stats.prefix_hits, stats.prefix_misses) == (7, 1)
+    assert stats.kv_bytes == stats.prefix_bytes > 0
+
+
+def test_the_cache_gives_way_to_running_rows(model, engines):
+    """B38: conversations with secrets of their own, far more than the cache holds, many at once."""
+    ids = [prompt(200 + i, 40) for i in range(12)]
+    expected = [reference_greedy(model, one, 12) for one in ids]
+    engine = engines(num_blocks=10, prefix_cache_bytes=10**9, prefill_chunk=32)
+    chooser = torch.Generator().manual_seed(1)
+    order = torch.randint(0, 12, (60,), generator=chooser).tolist()
+    for start in range(0, 60, 6):
+        handles = [(i, engine.submit(request(ids[i]))) for i in order[start : start + 6]]
+        for i, handle in handles:
+            assert collect(handle)[0][0] == expected[i]
+    stats = engine.stats()
+    assert stats.kv_bytes == stats.prefix_bytes
+
+
+def test_what_a_failed_step_computed_is_not_kept(model, engines):
+    gated = GatedModel(model)
+    engine = engines(gated, prefix_cache_bytes=10**9)
+    gated.failures = 1
+    collect(engine.submit(request(PROMPTS[5])))
+    assert engine.stats().prefix_entries == 0

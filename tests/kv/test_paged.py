@@ -8,7 +8,8 @@ import torch
 
 from stoker.kernels import native
 from stoker.kv.base import LayerSpec, OutOfMemory, RowSpan
-from stoker.kv.paged import BLOCK_SIZE, PagedKV
+from stoker.kv.blocks import BLOCK_SIZE
+from stoker.kv.paged import PagedKV
 from stoker.kv.paged_native import NativePagedKV
 
 LAYOUTS = [PagedKV] + ([NativePagedKV] if native.library() else [])

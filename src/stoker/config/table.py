@@ -194,6 +194,17 @@ class Settings:
         default_help="half of the memory that is free once the model is loaded",
     )
 
+    prompt_cache: float = _declare(
+        8.0,
+        "float",
+        "memory for keys and values kept from earlier requests, for those that begin alike; 0 keeps none",
+        flags="--prompt-cache",
+        group="Scheduling and memory",
+        unit="GiB",
+        low=0,
+        high=1_000_000,
+    )
+
     # Sampling defaults: a request's own fields win over them
     temperature: float | None = _declare(
         None,

@@ -24,6 +24,7 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 
+from stoker.cache import PrefixIndex
 from stoker.core import (
     ErrorEvent,
     Event,
@@ -40,6 +41,7 @@ from stoker.engine.sampling import RowFailure, Sampled, SamplerRow
 from stoker.engine.scheduler import Scheduled, Scheduler
 from stoker.errors import ContextLengthExceeded, QueueFull, Unavailable
 from stoker.kv.base import KVLayout
+from stoker.kv.blocks import BLOCK_SIZE, BlockPool
 from stoker.models.base import CausalLM
 
 log = logging.getLogger(__name__)
@@ -52,6 +54,7 @@ class EngineConfig:
     max_queued: int = 64  # requests that may wait for a row; one more is refused
     prefill_chunk: int = 256  # prompt tokens per step, all prefilling rows together
     busy_chunk: int = 64  # the same while other rows decode (more when more rows do)
+    prefix_cache_bytes: int = 0  # keys and values kept for requests that begin alike; 0 = none
     max_context: int | None = None  # tokens a row may hold; None = what the model was made for
     newline_ids: frozenset[int] = frozenset()  # tokens XTC must not remove
 
@@ -67,8 +70,13 @@ class EngineStats:
     prompt_tokens: int  # computed in prefill
     generated_tokens: int
     preemptions: int
-    kv_bytes: int  # held by rows
+    kv_bytes: int  # held by rows and the prefix cache
     kv_capacity_bytes: int
+    prefix_entries: int = 0  # blocks the prefix cache holds
+    prefix_bytes: int = 0
+    prefix_max_bytes: int = 0
+    prefix_hits: int = 0  # requests that found some of their prompt there
+    prefix_misses: int = 0
 
 
 class MeasuredKV(KVLayout, Protocol):
@@ -80,6 +88,10 @@ class MeasuredKV(KVLayout, Protocol):
     def capacity_bytes(self) -> int: ...
     @property
     def used_bytes(self) -> int: ...
+    @property
+    def bytes_per_block(self) -> int: ...
+    @property
+    def pool(self) -> BlockPool: ...
 
 
 class Engine:
@@ -98,13 +110,16 @@ class Engine:
         context = min(self.config.max_context or model.facts.max_context, model.facts.max_context)
         self.max_context = min(context, kv.capacity_tokens)
         self._kv = kv
+        max_blocks = self.config.prefix_cache_bytes // kv.bytes_per_block
+        self._prefixes = PrefixIndex(kv.pool, block_size=BLOCK_SIZE, max_blocks=max_blocks)
         self._executor = Executor(model, kv, torch.device(device))
         self._scheduler = Scheduler(
             kv,
             max_rows=self.config.max_rows,
             prefill_chunk=self.config.prefill_chunk,
             busy_chunk=self.config.busy_chunk,
-            on_admit=self._count_admitted,
+            prefixes=self._prefixes if max_blocks else None,
+            on_admit=self._on_admit,
         )
         # Shared with callers, under _changed: messages for the engine thread, and the queue's length.
         self._changed = threading.Condition()
@@ -115,6 +130,7 @@ class Engine:
         # The engine thread's own.
         self._rows: dict[GenerationHandle, list[Row]] = {}
         self._exclusive: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._prefix_hits = self._prefix_misses = 0
         self._submitted_rows = self._steps = self._prompt_tokens = self._generated_tokens = 0
         self._thread = threading.Thread(target=self._run, name="stoker-engine", daemon=True)
 
@@ -190,6 +206,11 @@ class Engine:
             preemptions=self._scheduler.num_preemptions,
             kv_bytes=self._kv.used_bytes,
             kv_capacity_bytes=self._kv.capacity_bytes,
+            prefix_entries=len(self._prefixes),
+            prefix_bytes=len(self._prefixes) * self._kv.bytes_per_block,
+            prefix_max_bytes=self._prefixes.max_blocks * self._kv.bytes_per_block,
+            prefix_hits=self._prefix_hits,
+            prefix_misses=self._prefix_misses,
         )
 
     def close(self, timeout_s: float = 0.0) -> None:
@@ -270,7 +291,7 @@ class Engine:
             outbox = events.setdefault(row.handle, [])
             if isinstance(result, RowFailure):
                 outbox.append(ErrorEvent(result.message))
-                self._drop(row.handle)
+                self._drop(row.handle, publish=False)
             else:
                 self._append(row, result, outbox)
         for handle, batch in events.items():
@@ -279,7 +300,7 @@ class Engine:
     def _append(self, row: Row, sampled: Sampled, outbox: list[Event]) -> None:
         if not row.handle.prompt_reported:
             row.handle.prompt_reported = True
-            outbox.append(PromptEvent(row.num_prompt, cached_tokens=0))
+            outbox.append(PromptEvent(row.num_prompt, row.num_cached))
         token_id = sampled.token_id
         is_eos = token_id in row.request.eos_ids
         row.tokens.append(token_id)
@@ -297,10 +318,16 @@ class Engine:
         for row in rows:
             self._scheduler.add(row)
 
-    def _count_admitted(self, row: Row) -> None:
+    def _on_admit(self, row: Row) -> None:
         if row.index == 0:
-            with self._changed:
-                self._num_queued -= 1
+            self._leave_queue()
+            if self._prefixes.max_blocks:
+                self._prefix_hits += row.num_cached > 0
+                self._prefix_misses += row.num_cached == 0
+
+    def _leave_queue(self) -> None:
+        with self._changed:
+            self._num_queued -= 1
 
     def _stop(self, handle: GenerationHandle, index: int) -> None:
         for row in self._rows.get(handle, ()):
@@ -315,25 +342,25 @@ class Engine:
         self._drop(handle)
         handle.deliver(events)
 
-    def _end(self, row: Row) -> None:
-        """One choice is over."""
+    def _end(self, row: Row, *, publish: bool = True) -> None:
+        """One choice is over. `publish` is False when what it computed may be damaged."""
         if row.index == 0 and not row.admitted:
-            self._count_admitted(row)
-        self._scheduler.remove(row)
+            self._leave_queue()
+        self._scheduler.remove(row, publish=publish)
         rows = self._rows[row.handle]
         self._rows[row.handle] = [other for other in rows if other is not row]
         if not self._rows[row.handle]:
             del self._rows[row.handle]
 
-    def _drop(self, handle: GenerationHandle) -> None:
+    def _drop(self, handle: GenerationHandle, *, publish: bool = True) -> None:
         for row in list(self._rows.get(handle, ())):
-            self._end(row)
+            self._end(row, publish=publish)
 
     def _fail_all(self, error: Exception) -> None:
         """The step went wrong: every request that was running ends with the error."""
         message = f"generation failed: {error or type(error).__name__}"
         for handle in {row.handle for row in self._scheduler.running}:
-            self._drop(handle)
+            self._drop(handle, publish=False)
             handle.deliver([ErrorEvent(message)])
 
     def _run_one_exclusive(self) -> None:

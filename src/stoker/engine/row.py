@@ -23,6 +23,7 @@ class Row:
     siblings: list[Row] = field(default_factory=list)  # the rows that wait for this one
     kv: Any = None  # the KV layout's row; None while nothing is held
     num_computed: int = 0
+    num_cached: int = 0  # of the prompt, found in the prefix cache when the row was admitted
     num_generated: int = 0
     admitted: bool = False  # has run at least once (a preempted row waits again, admitted)
 

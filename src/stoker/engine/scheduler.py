@@ -11,12 +11,14 @@ in PagedAttention, arXiv:2309.06180).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from stoker.cache import Hit
 from stoker.engine.row import Row
 from stoker.kv.base import OutOfMemory
+from stoker.kv.blocks import BLOCK_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +38,25 @@ class RowStorage(Protocol):
     """The part of KVLayout that scheduling needs."""
 
     def new_row(self) -> Any: ...
+    def adopt(self, blocks: list[int], num_tokens: int) -> Any: ...
     def fits(self, num_tokens: int) -> bool: ...
     def reserve(self, row: Any, num_tokens: int) -> None: ...
     def fork(self, row: Any) -> Any: ...
     def trim(self, row: Any, num_tokens: int) -> None: ...
     def free(self, row: Any) -> None: ...
 
+
+class PrefixCache(Protocol):
+    """The part of cache.PrefixIndex that scheduling needs."""
+
+    def __len__(self) -> int: ...
+    def find(self, tokens: Sequence[int]) -> Hit: ...
+    def publish(self, tokens: Sequence[int], blocks: Sequence[int]) -> None: ...
+    def reclaim(self, num_blocks: int) -> int: ...
+
+
+# Blocks the prefix cache gives up at a time when a row needs memory.
+_RECLAIM_BLOCKS = 16
 
 # KV room that must stay free for each running row when another is admitted, in tokens: without
 # it a full cache would admit a row only to preempt it a step later.
@@ -58,6 +73,7 @@ class Scheduler:
         max_rows: int,
         prefill_chunk: int,
         busy_chunk: int,
+        prefixes: PrefixCache | None = None,
         on_admit: Callable[[Row], None] = lambda row: None,
     ) -> None:
         self.max_rows = max_rows
@@ -67,6 +83,7 @@ class Scheduler:
         self.waiting: deque[Row] = deque()
         self.num_preemptions = 0
         self._kv = kv
+        self._prefixes = prefixes
         self._on_admit = on_admit
 
     def add(self, row: Row) -> None:
@@ -95,12 +112,17 @@ class Scheduler:
     def account(self, item: Scheduled) -> None:
         """The step computed `item`. A completed prompt is now there for its siblings."""
         row = item.row
+        was_complete = row.num_computed >= row.num_prompt
         row.num_computed += item.num_tokens
-        if row.siblings and row.num_computed >= row.num_prompt:
+        if row.num_computed < row.num_prompt or was_complete:
+            return
+        if row.siblings:
             self._share_prompt(row)
+        self._publish(row, whole_blocks=True)
 
-    def remove(self, row: Row) -> None:
-        """The row has ended, whatever its state."""
+    def remove(self, row: Row, *, publish: bool = True) -> None:
+        """The row has ended, whatever its state. What it computed is kept for later requests,
+        unless `publish` is False because it may be damaged."""
         if row in self.running:
             self.running.remove(row)
         elif row in self.waiting:
@@ -112,6 +134,8 @@ class Scheduler:
             row.leader.siblings.remove(row)
             row.leader = None
         if row.kv is not None:
+            if publish:
+                self._publish(row)
             self._kv.free(row.kv)
             row.kv = None
 
@@ -128,17 +152,48 @@ class Scheduler:
             if row.leader is not None:
                 held_back.append(row)
                 continue
+            if row.kv is None:
+                self._begin(row)
             headroom = _HEADROOM_TOKENS * len(self.running)
-            if self.running and not self._kv.fits(row.num_pending + headroom):
+            if self.running and not self._make_room(row.num_pending + headroom):
                 self.waiting.appendleft(row)
                 break
-            if row.kv is None:
-                row.kv = self._kv.new_row()
             self.running.append(row)
             if not row.admitted:
                 row.admitted = True
                 self._on_admit(row)
         self.waiting.extendleft(reversed(held_back))
+
+    def _begin(self, row: Row) -> None:
+        """Storage for the row, with as much of its tokens as the cache already has. One token is
+        always left to compute: its logits choose the next."""
+        hit = self._prefixes.find(row.tokens[:-1]) if self._prefixes is not None else None
+        if hit is None or not hit.num_tokens:
+            row.kv = self._kv.new_row()
+            return
+        row.kv = self._kv.adopt(hit.blocks, hit.num_tokens)
+        row.num_computed = hit.num_tokens
+        row.num_cached = min(hit.num_tokens, row.num_prompt)
+
+    def _publish(self, row: Row, *, whole_blocks: bool = False) -> None:
+        """A row that goes on keeps its last block to itself, or its next token would copy it."""
+        if self._prefixes is not None:
+            num_tokens = row.num_computed - (row.num_computed % BLOCK_SIZE if whole_blocks else 0)
+            self._prefixes.publish(row.tokens[:num_tokens], row.kv.blocks)
+
+    def _make_room(self, num_tokens: int) -> bool:
+        """Whether that many tokens fit, after the prefix cache has given up what it must."""
+        while not self._kv.fits(num_tokens):
+            if not self._reclaim():
+                return False
+        return True
+
+    def _reclaim(self) -> bool:
+        """Takes memory back from the prefix cache; False when it has none left."""
+        if self._prefixes is None or not len(self._prefixes):
+            return False
+        self._prefixes.reclaim(_RECLAIM_BLOCKS)
+        return True
 
     def _share_prompt(self, leader: Row) -> None:
         """Each sibling gets the leader's prompt, less the last token: computing that one again
@@ -159,6 +214,8 @@ class Scheduler:
                 self._kv.reserve(row.kv, row.num_computed + num_tokens)
                 return True
             except OutOfMemory:
+                if self._reclaim():
+                    continue
                 victim = self._youngest_holder()
                 self._preempt(victim)
                 if victim is row:

@@ -50,6 +50,10 @@ class KVLayout(Protocol):
         """Room for the row to hold `num_tokens` in all. Raises OutOfMemory before any change."""
         ...
 
+    def adopt(self, blocks: list[int], num_tokens: int) -> Any:
+        """A new row whose first `num_tokens` are what these blocks hold; they stay shared."""
+        ...
+
     def fork(self, row: Any) -> Any:
         """A second row with the same contents; storage is shared until either writes."""
         ...

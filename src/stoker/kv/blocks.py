@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 
 from stoker.kv.base import OutOfMemory
 
+BLOCK_SIZE = 32  # tokens per block
+
 
 @dataclass(slots=True, eq=False)
 class BlockTable:
-    """One row. Position p lives in block `blocks[p // block_size]` at offset `p % block_size`."""
+    """One row. Position p lives in block `blocks[p // block_size]` at offset `p % BLOCK_SIZE`."""
 
     blocks: list[int] = field(default_factory=list)
     num_tokens: int = 0  # tokens held, or about to be written by the planned step

@@ -15,9 +15,7 @@ import torch
 
 from stoker.kv.attention import attend_single_tokens, attend_span
 from stoker.kv.base import LayerSpec, RowSpan
-from stoker.kv.blocks import BlockPool, BlockTable
-
-BLOCK_SIZE = 32  # tokens per block
+from stoker.kv.blocks import BLOCK_SIZE, BlockPool, BlockTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +100,12 @@ class PagedKV:
         row.blocks.extend(fresh)
         row.num_tokens = num_tokens
 
+    def adopt(self, blocks: list[int], num_tokens: int) -> BlockTable:
+        self.pool.retain(blocks)
+        return BlockTable(list(blocks), num_tokens)
+
     def fork(self, row: BlockTable) -> BlockTable:
-        self.pool.retain(row.blocks)
-        return BlockTable(list(row.blocks), row.num_tokens)
+        return self.adopt(row.blocks, row.num_tokens)
 
     def trim(self, row: BlockTable, num_tokens: int) -> None:
         keep = -(-num_tokens // BLOCK_SIZE)

@@ -13,7 +13,8 @@ import torch
 
 from stoker.kernels import native
 from stoker.kv.base import LayerSpec, RowSpan
-from stoker.kv.paged import BLOCK_SIZE, PagedKV
+from stoker.kv.blocks import BLOCK_SIZE
+from stoker.kv.paged import PagedKV
 
 _TYPES = {torch.float32: native.F32, torch.float16: native.F16}
 _MAX_HEAD_DIM = 512  # kMaxHeadDim in native/attention.cpp

@@ -17,7 +17,7 @@ def stats_object(state: ApiState) -> dict[str, Any]:
             "model": state.text.id,
             "started_at": int(state.started_at * 1000),
         },
-        "prompt_cache": dict.fromkeys(_PROMPT_CACHE, 0),
+        "prompt_cache": _prompt_cache(state),
         "response_store": {"entries": 0, "bytes": 0, "max_bytes": 0, "ttl_ms": 0},
         "kv_quant": _kv_quant(state),
         "admission": _admission(state),
@@ -26,19 +26,21 @@ def stats_object(state: ApiState) -> dict[str, Any]:
     }
 
 
-_PROMPT_CACHE = (
-    "entries",
-    "bytes",
-    "max_bytes",
-    "hits",
-    "misses",
-    "object_hits",
-    "object_misses",
-    "object_restores",
-    "session_hits",
-    "session_misses",
-    "prefix_scans",
-)
+def _prompt_cache(state: ApiState) -> dict[str, Any]:
+    stats = state.engine.stats()
+    return {
+        "entries": stats.prefix_entries,
+        "bytes": stats.prefix_bytes,
+        "max_bytes": stats.prefix_max_bytes,
+        "hits": stats.prefix_hits,
+        "misses": stats.prefix_misses,
+        "object_hits": 0,
+        "object_misses": 0,
+        "object_restores": 0,
+        "session_hits": 0,
+        "session_misses": 0,
+        "prefix_scans": stats.prefix_hits + stats.prefix_misses,
+    }
 
 
 def _kv_quant(state: ApiState) -> dict[str, Any]:
