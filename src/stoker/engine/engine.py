@@ -129,6 +129,7 @@ class Engine:
         self._stopped = False
         # The engine thread's own.
         self._rows: dict[GenerationHandle, list[Row]] = {}
+        self._outbox: list[tuple[GenerationHandle, list[Event]]] = []
         self._exclusive: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._prefix_hits = self._prefix_misses = 0
         self._submitted_rows = self._steps = self._prompt_tokens = self._generated_tokens = 0
@@ -258,6 +259,8 @@ class Engine:
 
     def _take_messages(self) -> bool:
         """Waits until there is something to do. False when the thread should end."""
+        if not self._has_work():
+            self._deliver()
         with self._changed:
             self._changed.wait_for(lambda: self._inbox or self._stopped or self._closing or self._has_work())
             messages, self._inbox = self._inbox, []
@@ -274,8 +277,11 @@ class Engine:
             self._run_one_exclusive()
         step = self._scheduler.schedule(admit=not self._exclusive)
         if not step:
+            self._deliver()
             return
-        results = self._executor.run(step)
+        batch = self._executor.prepare(step)
+        self._deliver()
+        results = self._executor.run(step, batch)
         self._steps += 1
         self._account(step, results)
 
@@ -294,8 +300,16 @@ class Engine:
                 self._drop(row.handle, publish=False)
             else:
                 self._append(row, result, outbox)
-        for handle, batch in events.items():
+        self._outbox += events.items()
+        if any(isinstance(batch[0], PromptEvent) for batch in events.values()):
+            self._deliver()  # somebody waits for a first token
+
+    def _deliver(self) -> None:
+        """Hands over what the last step produced. Done just before the model runs again: its
+        readers' Python then runs while the model does, instead of delaying it."""
+        for handle, batch in self._outbox:
             handle.deliver(batch)
+        self._outbox.clear()
 
     def _append(self, row: Row, sampled: Sampled, outbox: list[Event]) -> None:
         if not row.handle.prompt_reported:
@@ -336,6 +350,7 @@ class Engine:
                 break
 
     def _cancel(self, handle: GenerationHandle) -> None:
+        self._deliver()
         rows = self._rows.get(handle, ())
         reason: FinishReason = "cancelled"
         events = [FinishEvent(row.index, reason) for row in rows]
@@ -358,6 +373,7 @@ class Engine:
 
     def _fail_all(self, error: Exception) -> None:
         """The step went wrong: every request that was running ends with the error."""
+        self._deliver()
         message = f"generation failed: {error or type(error).__name__}"
         for handle in {row.handle for row in self._scheduler.running}:
             self._drop(handle, publish=False)

@@ -18,9 +18,8 @@ class Executor:
         self._kv = kv
         self._device = device
 
-    @torch.inference_mode()
-    def run(self, step: Sequence[Scheduled]) -> list[Sampled | RowFailure | None]:
-        """Computes the step. One result per item, None where the row has more to compute."""
+    def prepare(self, step: Sequence[Scheduled]) -> StepBatch:
+        """The step as tensors: everything that can be done before the model runs."""
         token_ids: list[int] = []
         positions: list[int] = []
         logits_at: list[int] = []
@@ -33,13 +32,18 @@ class Executor:
             spans.append(RowSpan(row.kv, start, item.num_tokens))
             if item.completes:
                 logits_at.append(len(token_ids) - 1)
-        batch = StepBatch(
+        return StepBatch(
             self._int64(token_ids), self._int64(positions), self._int64(logits_at), self._kv.plan(spans)
         )
+
+    @torch.inference_mode()
+    def run(self, step: Sequence[Scheduled], batch: StepBatch) -> list[Sampled | RowFailure | None]:
+        """Computes the step. One result per item, None where the row has more to compute."""
         logits = self._model.forward(batch, self._kv)
-        if not logits_at:
+        complete = [item.row.sampler for item in step if item.completes]
+        if not complete:
             return [None] * len(step)
-        sampled = iter(sample(logits, [item.row.sampler for item in step if item.completes]))
+        sampled = iter(sample(logits, complete))
         return [next(sampled) if item.completes else None for item in step]
 
     def _int64(self, values: list[int]) -> torch.Tensor:
