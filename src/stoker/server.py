@@ -181,8 +181,12 @@ def configure_logging(settings: Settings) -> None:
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
+BACKLOG = 2048  # connections that may wait to be accepted
+
+
 def bind(host: str, port: int) -> socket.socket:
-    """A bound socket that does not listen yet. Raises OSError when another program listens there."""
+    """A listening socket. Raises OSError when another program listens there. Clients that come before
+    the server runs wait in its backlog."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)[0]
     listener = socket.socket(family, kind, protocol)
@@ -190,6 +194,7 @@ def bind(host: str, port: int) -> socket.socket:
         if os.name == "posix":  # elsewhere this option would let two servers share the port
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
+        listener.listen(BACKLOG)  # at once: two sockets may share an address until one of them does
     except OSError:
         listener.close()
         raise

@@ -6,7 +6,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from stoker.chat.model import TextModel
-from stoker.errors import InvalidRequest, TemplateError
+from stoker.errors import ContextLengthExceeded, InvalidRequest, TemplateError
 
 from . import conversations, families, toys
 
@@ -196,3 +196,12 @@ def test_any_text_survives_the_prompt() -> None:
     content = toys.SCRIPT + "\ud83c\udf0d \udead"
     ids = text.prompt_from_messages([{"role": "user", "content": content}])
     assert toys.SCRIPT + "🌍 \ufffd" in text.tokenizer.decode(ids)
+
+
+def test_a_text_that_cannot_fit_is_refused_before_it_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = model()
+    longest = text.tokenizer.longest_token
+    assert text.prompt_from_text("x" * text.max_context)  # too long perhaps, but worth counting
+    monkeypatch.setattr(type(text.tokenizer), "encode", lambda *_args, **_kwargs: pytest.fail("encoded"))
+    with pytest.raises(ContextLengthExceeded, match=str(text.max_context)):
+        text.prompt_from_text("x" * (text.max_context * longest + longest))

@@ -102,3 +102,15 @@ def test_doctor_survives_a_part_that_cannot_be_looked_at(stoker: Run, monkeypatc
     code, out, _ = stoker("doctor", "--port", "0")
     assert code == 1
     assert "RuntimeError: no such thing" in out
+
+
+def test_doctor_finds_what_would_keep_serve_from_working(stoker: Run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("STOKER_MODEL", "no-such-model")
+    code, out, _ = stoker("doctor", "--port", "0")
+    assert code == 1
+    assert "no-such-model" in out
+    monkeypatch.delenv("STOKER_MODEL")
+    monkeypatch.setenv("STOKER_HOME", "/etc/passwd")
+    code, out, _ = stoker("doctor", "--port", "0")
+    assert code == 1
+    assert "cannot be written to" in out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -97,3 +98,22 @@ def test_without_a_model_the_store_decides(stoker: Run, tiny_model: Path, home: 
     code, out, _ = stoker("generate", "Hello", *GREEDY)
     assert code == 0
     assert len(out) == 13
+
+
+@pytest.mark.parametrize(
+    ("target", "encoding", "code"), [("/dev/null", "ascii", 0), ("/dev/full", "utf-8", 1)]
+)
+def test_output_that_cannot_take_everything(tiny_model: Path, target: str, encoding: str, code: int):
+    """A terminal without the characters, a full disk: one sentence at most, never a trace."""
+    with open(target, "w") as out:
+        ended = subprocess.run(
+            [sys.executable, "-m", "stoker", "generate", str(tiny_model), "é", *GREEDY],
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONIOENCODING": encoding},
+            timeout=120,
+        )
+    assert ended.returncode == code
+    assert "Traceback" not in ended.stderr
+    assert ("No space left" in ended.stderr) == (code == 1)

@@ -78,7 +78,11 @@ def test_rm_deletes_only_after_yes(stoker: Run, store: Path, monkeypatch: pytest
     assert not (store / "tiny-chat").exists()
     assert (store / "tiny-base").is_dir()
 
-    code, out, _ = stoker("rm", "base", "--yes")
+    code, _, err = stoker("rm", "base", "--yes")
+    assert code == 2
+    assert "'base' is only a part of tiny-base" in err
+    assert (store / "tiny-base").is_dir()
+    code, out, _ = stoker("rm", "tiny-base", "--yes")
     assert code == 0
     assert out.startswith("Deleted tiny-base, ")
     assert not (store / "tiny-base").exists()

@@ -182,8 +182,12 @@ def test_a_seed_gives_the_same_tokens_again_and_choices_differ(engines):
 
 def test_the_context_bounds_prompt_and_reply(engines):
     engine = engines(max_context=64)
-    with pytest.raises(ContextLengthExceeded, match=r"64 tokens.*64"):
+    with pytest.raises(ContextLengthExceeded, match=r"64 tokens.*64") as refused:
         engine.submit(request(prompt(1, 64)))
+    assert refused.value.code == "context_over_budget"  # the operator's cap, not the model's
+    with pytest.raises(ContextLengthExceeded) as refused:
+        engines().submit(request(prompt(1, 256)))
+    assert refused.value.code == "context_length_exceeded"
     tokens, events = collect(engine.submit(request(prompt(1, 62), max_tokens=100)))
     assert len(tokens[0]) == 2
     assert events[-1] == FinishEvent(0, "length")
@@ -235,6 +239,18 @@ def test_a_full_queue_refuses_and_recovers(model, engines):
     for handle in (running, *waiting):
         collect(handle)
     assert len(collect(engine.submit(request(PROMPTS[0])))[0][0]) == 12
+
+
+def test_free_places_do_not_count_as_a_queue(model, engines):
+    gated = GatedModel(model)
+    engine = engines(gated, max_rows=2, max_queued=0)
+    gated.gate.clear()
+    handles = [engine.submit(request(PROMPTS[0], max_tokens=2)) for _ in range(2)]
+    with pytest.raises(QueueFull):
+        engine.submit(request(PROMPTS[0]))
+    gated.gate.set()
+    for handle in handles:
+        assert len(collect(handle)[0][0]) == 2
 
 
 def test_a_cancelled_waiting_request_leaves_the_queue_at_once(model, engines):

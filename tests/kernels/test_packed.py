@@ -103,3 +103,15 @@ def test_dense_products_equal_those_of_the_matrix(dtype, shape):
         torch.testing.assert_close(packed(x).double(), x.double() @ weight.double().T, rtol=1e-5, atol=1e-4)
     ids = torch.tensor([shape[0] - 1, 0])
     assert torch.equal(packed.rows(ids), weight[ids].float())
+
+
+@pytest.mark.parametrize("planes", [0, 1, 2])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_what_is_no_number_is_not_rounded_away(planes, bad):
+    """A damaged model must end in an error, not in a fluent answer."""
+    packed = PackedQuantizedLinear(random_matrix(16, 64, 4, 32, torch.float16), planes=planes)
+    x = torch.randn(3, 64)
+    x[1, 40] = bad
+    out = packed(x)
+    assert not out[1].isfinite().any()
+    assert out[[0, 2]].isfinite().all()

@@ -17,7 +17,7 @@ from stoker.chat.messages import normalize_messages
 from stoker.chat.shaping import render_conversation
 from stoker.chat.template import ChatTemplate
 from stoker.chat.tokenizer import Tokenizer
-from stoker.errors import TemplateError
+from stoker.errors import ContextLengthExceeded, TemplateError
 
 # Tokens that close an assistant's turn in one family or another. Counted when the template writes
 # them; a model's own eos_token_id often names only the end of a document.
@@ -142,11 +142,22 @@ class TextModel:
         """Token ids of `render`. The template writes BOS itself where the model wants one; none is
         added here, as in transformers' `apply_chat_template`."""
         text = self.render(messages, tools, template_kwargs, add_generation_prompt)
-        return self.tokenizer.encode(text, add_special=False)
+        return self._encode(text, add_special=False)
 
     def prompt_from_text(self, text: str) -> list[int]:
         """Token ids of a plain prompt, with the tokenizer's own BOS."""
-        return self.tokenizer.encode(text, add_special=True)
+        return self._encode(text, add_special=True)
+
+    def _encode(self, text: str, *, add_special: bool) -> list[int]:
+        """Raises ContextLengthExceeded for a text that cannot fit however it is cut, before the
+        seconds it would take to find out exactly."""
+        at_least = len(text) // self.tokenizer.longest_token
+        if at_least > self.max_context:
+            raise ContextLengthExceeded(
+                f"prompt is too long: its {len(text)} characters are more than {at_least} tokens, "
+                f"and the context holds {self.max_context}"
+            )
+        return self.tokenizer.encode(text, add_special=add_special)
 
 
 def _find_eos_ids(

@@ -7,6 +7,7 @@ streaming text comes from `detokenizer.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import tokenizers
@@ -50,11 +51,18 @@ class Tokenizer:
         begins with them already. A closing EOS is never added: a prompt is there to be continued.
         Lone surrogates, which JSON can carry and UTF-8 cannot, become U+FFFD.
         """
-        ids: list[int] = self._backend.encode(_well_formed(text), add_special_tokens=False).ids
+        # A batch of one: unlike `encode` it lets other threads run, and a long text takes seconds.
+        (encoding,) = self._backend.encode_batch_fast([_well_formed(text)], add_special_tokens=False)
+        ids: list[int] = encoding.ids
         prefix = self._prefix_ids
         if add_special and prefix and ids[: len(prefix)] != prefix:
             return [*prefix, *ids]
         return ids
+
+    @cached_property
+    def longest_token(self) -> int:
+        """Most bytes that one token stands for, counted generously."""
+        return max(len(piece.encode()) for piece in self._backend.get_vocab())
 
     def decode(self, ids: Iterable[int]) -> str:
         """Text of a whole sequence, special tokens skipped: the inverse of `encode`.

@@ -5,6 +5,9 @@ Nothing here or at the top of a verb's file imports torch, so help is instant.
 
 from __future__ import annotations
 
+import errno
+import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -12,6 +15,7 @@ import typer
 
 from stoker import __version__
 from stoker.cli import bench, chat, doctor, generate, get, ls, rm, serve, version
+from stoker.cli.output import note
 
 HELP = """A private AI endpoint on this machine, speaking the OpenAI protocol.
 
@@ -85,4 +89,27 @@ def normalize(arguments: Sequence[str]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script. Exits with the verb's code."""
+    _tolerate_terminals()
+    try:
+        _run(arguments)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+            raise
+        # The output has nowhere to go; closing it again at exit would only repeat the complaint.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        note(f"stoker: cannot write: {error.strerror}")
+        sys.exit(1)
+
+
+def _tolerate_terminals() -> None:
+    """A model may say what the terminal's encoding lacks; and there may be no terminal at all."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _run(arguments: Sequence[str] | None) -> None:
     build_app()(normalize(sys.argv[1:] if arguments is None else arguments), prog_name="stoker")

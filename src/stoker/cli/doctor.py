@@ -139,15 +139,23 @@ def _memory(settings: Settings) -> list[Check]:
         free = shutil.disk_usage(_nearest_existing(folder)).free
         short = "" if free >= MIN_FREE_DISK else ": too little for most models"
         checks.append((what, free >= MIN_FREE_DISK, f"{folder} ({human_size(free)} free{short})"))
+        if not _is_writable(folder):
+            checks.append((what, False, f"{folder} cannot be written to"))
     return checks
 
 
 def _models(settings: Settings) -> list[Check]:
     from stoker import machine
     from stoker.cli.choose import STARTER_MODEL, choose_model
-    from stoker.library import list_models
+    from stoker.errors import ModelError
+    from stoker.library import find_model, list_models
 
     models = list_models()
+    if settings.model:
+        try:
+            return [("model", True, find_model(settings.model, kinds=("chat", "text")).id)]
+        except ModelError as error:
+            return [("model", False, error.message)]
     chat: list[ModelEntry] = [model for model in models if model.kind == "chat"]
     chosen = choose_model(chat, machine.usable_memory())
     return [
@@ -165,6 +173,11 @@ def _port(settings: Settings) -> list[Check]:
     except OSError as error:
         return [("port", False, f"{where}: {error.strerror or error}")]
     return [("port", True, f"{where} is free")]
+
+
+def _is_writable(folder: Path) -> bool:
+    existing = _nearest_existing(folder)
+    return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
 
 
 def _nearest_existing(folder: Path) -> Path:

@@ -32,6 +32,8 @@ def run(
     from stoker.library.remove import remove_model
 
     entry = find_model(name)
+    if yes and entry.id.lower() != name.lower() and str(entry.path) != name:
+        fail(f"{name!r} is only a part of {entry.id}; with --yes, name it in full", 2)
     if not yes:
         if not sys.stdin.isatty():
             fail("nobody to ask; to delete without a question, add --yes", 2)

@@ -147,10 +147,7 @@ class Engine:
         """
         num_prompt = len(request.prompt_ids)
         if num_prompt >= self.max_context:
-            raise ContextLengthExceeded(
-                f"prompt is too long: it has {num_prompt} tokens, and the context of {self.max_context} "
-                f"tokens must also hold at least one generated token; shorten the messages"
-            )
+            raise self._too_long(num_prompt)
         handle = GenerationHandle(
             request.id, request.n, request_stop=self._request_stop, request_cancel=self._request_cancel
         )
@@ -180,7 +177,9 @@ class Engine:
         with self._changed:
             if self._closing:
                 raise Unavailable("the server is shutting down")
-            if self._num_queued >= self.config.max_queued:
+            # Those that will find a free place when the engine next looks are not waiting.
+            places = max(0, self.config.max_rows - len(self._scheduler.running))
+            if self._num_queued >= self.config.max_queued + places:
                 raise QueueFull(f"{self._num_queued} requests are already waiting; try again later")
             self._num_queued += 1
             self._post(lambda: self._add(handle, rows))
@@ -227,6 +226,21 @@ class Engine:
             self._stopped = True
             self._changed.notify()
         self._thread.join()
+
+    def _too_long(self, num_prompt: int) -> ContextLengthExceeded:
+        message = (
+            f"prompt is too long: it has {num_prompt} tokens, and the context of {self.max_context} tokens "
+            f"must also hold at least one generated token; shorten it"
+        )
+        if self.max_context == self.config.max_context:
+            return ContextLengthExceeded(
+                f"{message}, or raise the server's context limit",
+                type="memory_admission",
+                code="context_over_budget",
+            )
+        if self.max_context == self._kv.capacity_tokens:
+            message += ", or give the server more memory (--kv-budget)"
+        return ContextLengthExceeded(message)
 
     # Messages to the engine thread.
 

@@ -301,8 +301,8 @@ async def test_a_model_without_a_template() -> None:
     assert "no chat template" in await error_of(front)
 
 
-async def test_a_large_request_is_prepared_off_the_loop(front: Front) -> None:
-    front.engine.max_context = 1_000_000
+async def test_a_large_request_is_prepared_off_the_loop() -> None:
+    front = make_front(text=byte_text_model(max_context=1_000_000), max_context=1_000_000)
     response = await front.post(PATH, {"messages": [{"role": "user", "content": "x" * 100_000}]})
     assert response.json()["usage"]["prompt_tokens"] == 100_019
 

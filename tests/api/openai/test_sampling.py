@@ -191,3 +191,10 @@ def test_n() -> None:
         with pytest.raises(InvalidRequest) as caught:
             sampling.read_n(Fields({"n": wrong}))
         assert caught.value.message == words
+
+
+def test_an_adapter_that_is_not_there_is_refused() -> None:
+    for harmless in ({}, {"adapter": None}, {"adapter": "none"}):
+        sampling.read_common(Fields(harmless))
+    with pytest.raises(InvalidRequest, match="unknown adapter 'x'; mounted: none"):
+        sampling.read_common(Fields({"adapter": "x"}))

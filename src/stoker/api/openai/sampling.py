@@ -163,3 +163,7 @@ def read_common(fields: Fields) -> None:
     """Fields that are accepted and change nothing, checked only as far as a mistake would show."""
     fields.string("model")
     fields.string("user")
+    adapter = fields.string("adapter")
+    if adapter not in (None, "", "none"):
+        # Answering without it would look like an answer with it.
+        raise invalid("adapter", f"unknown adapter {adapter!r}; mounted: none")
