@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import threading
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.choose import find_or_choose, loading_line
+from stoker.cli.loading import uncollected
 from stoker.cli.options import MODEL_SETTINGS, SAMPLING_SETTINGS, Query, pick_model, with_settings
 from stoker.cli.output import fail, note
 from stoker.config import Settings
@@ -59,15 +61,17 @@ def run(
 
 def _serve(settings: Settings, entry: ModelEntry, listener: socket.socket) -> None:
     started = time.perf_counter()
-    from stoker.app import build_app, load_served_model
-    from stoker.server import build_server, configure_logging
+    with uncollected():
+        from stoker.app import build_app, load_served_model
+        from stoker.server import build_server, configure_logging
 
-    configure_logging(settings)
-    # The web framework is imported while the weights are read, which leaves the interpreter idle.
-    threading.Thread(target=importlib.import_module, args=("stoker.api",)).start()
-    served = load_served_model(settings, entry)
-    try:
+        configure_logging(settings)
+        # The web framework is imported while the weights are read, which leaves the interpreter idle.
+        threading.Thread(target=importlib.import_module, args=("stoker.api",)).start()
+        served = load_served_model(settings, entry)
         app, state = build_app(served)
+    gc.freeze()  # the modules and the model stay for good; later collections need not visit them
+    try:
 
         def on_started() -> None:
             port = listener.getsockname()[1]
