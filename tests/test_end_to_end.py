@@ -73,7 +73,11 @@ def test_the_sdk_gets_an_answer_and_its_stream_is_the_same(server: Server) -> No
     chunks = list(stream)
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == text
     assert chunks[-1].choices[0].finish_reason == "stop"
-    assert chunks[-1].usage == plain.usage
+    usage = chunks[-1].usage
+    assert usage.completion_tokens == plain.usage.completion_tokens
+    assert usage.prompt_tokens == plain.usage.prompt_tokens
+    # The same prompt again: all of it is in the cache; the last token is computed for its logits.
+    assert usage.prompt_tokens_details.cached_tokens == usage.prompt_tokens - 1
 
 
 async def test_twelve_at_once_each_get_their_own(server: Server) -> None:
