@@ -11,7 +11,7 @@ import pytest
 def _path(variable: str) -> Path:
     value = os.environ.get(variable)
     if not value:
-        pytest.skip(f"{variable} does not name a model file; `make test` sets it")
+        pytest.skip(f"{variable} does not name a model file")
     return Path(value)
 
 
