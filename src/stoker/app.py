@@ -82,8 +82,8 @@ def load_served_model(settings: Settings, entry: ModelEntry | None = None) -> Se
     threads = choose_threads(settings.threads)
     torch.set_num_threads(threads)
     checkpoint = open_checkpoint(entry.path)
-    # Tokenizer and template are built while the weights are read: both spend most of their time
-    # outside the interpreter's lock, and a start-up is waited for.
+    # Tokenizer and template are built while the weights are read, which happens mostly outside the
+    # interpreter's lock: a start-up is waited for.
     with ThreadPoolExecutor(max_workers=1) as beside:
         reading = beside.submit(TextModel.from_checkpoint, entry.id, checkpoint)
         decoder = load_model(
@@ -202,7 +202,7 @@ def engine_config(settings: Settings, text: TextModel, *, native_kernels: bool =
     chosen: dict[str, Any] = {"prefill_chunk": settings.prefill_chunk} if settings.prefill_chunk else {}
     if native_kernels:
         # A step of a few tokens is as efficient per token as a large one there, so prefill beside
-        # decoding rows can go in slices small enough to leave them half their speed.
+        # decoding rows can go in slices small enough to leave them a fair part of their speed.
         chosen["busy_chunk"] = 8
     return EngineConfig(
         max_rows=settings.batch,

@@ -7,7 +7,7 @@ import pytest
 from stoker.core import GenerationRequest
 from stoker.engine.row import Row
 from stoker.engine.scheduler import Scheduler
-from stoker.kv.base import OutOfMemory
+from stoker.kv.blocks import OutOfMemory
 
 
 class CountedKV:

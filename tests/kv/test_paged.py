@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from stoker.kernels import native
-from stoker.kv.base import LayerSpec, OutOfMemory, RowSpan
-from stoker.kv.blocks import BLOCK_SIZE
+from stoker.kv.base import LayerSpec, RowSpan
+from stoker.kv.blocks import BLOCK_SIZE, OutOfMemory
 from stoker.kv.paged import PagedKV
 from stoker.kv.paged_native import NativePagedKV
 

@@ -48,8 +48,6 @@ class PrefixIndex:
     """At most `max_blocks` blocks, the least recently used sequences leaving first."""
 
     def __init__(self, pool: BlockPool, *, block_size: int, max_blocks: int) -> None:
-        self.hits = 0
-        self.misses = 0
         self.max_blocks = max_blocks
         self._pool = pool
         self._block_size = block_size

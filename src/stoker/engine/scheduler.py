@@ -17,8 +17,7 @@ from typing import Any, Protocol
 
 from stoker.cache import Hit
 from stoker.engine.row import Row
-from stoker.kv.base import OutOfMemory
-from stoker.kv.blocks import BLOCK_SIZE
+from stoker.kv.blocks import BLOCK_SIZE, OutOfMemory
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from stoker.kernels.packed import PackedDenseLinear, PackedQuantizedLinear, can_pack
-from stoker.models.weights import QuantizedTensor, Weight
+from stoker.kernels.quantized import QuantizedTensor, Weight
 
 # Rows dequantized at a time, so that a large vocabulary never exists densely.
 _BLOCK_ELEMENTS = 4 * 1024 * 1024

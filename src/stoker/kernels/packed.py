@@ -11,7 +11,7 @@ import ctypes
 import torch
 
 from stoker.kernels import native
-from stoker.models.weights import QuantizedTensor, Weight
+from stoker.kernels.quantized import QuantizedTensor, Weight
 
 TILE = 16  # output rows in a record
 _SCALAR_TYPES = {torch.float32: native.F32, torch.float16: native.F16, torch.bfloat16: native.BF16}

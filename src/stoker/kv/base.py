@@ -31,10 +31,6 @@ class RowSpan:
     length: int  # tokens of the row in this step, at least 1
 
 
-class OutOfMemory(Exception):
-    """No room for the tokens asked for; nothing was changed."""
-
-
 class KVLayout(Protocol):
     """Keys and values of all rows. Shapes: T tokens of the step, H query heads, J key heads, D head size."""
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
-from stoker.kv.base import OutOfMemory
-
 BLOCK_SIZE = 32  # tokens per block
+
+
+class OutOfMemory(Exception):
+    """No room for the tokens asked for; nothing was changed."""
 
 
 @dataclass(slots=True, eq=False)

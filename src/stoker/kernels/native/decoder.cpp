@@ -2,8 +2,8 @@
 //
 // Work is divided by output columns in products, by tokens in norms and by (row, key head) in
 // attention. Products and attention are claimed piece by piece, so that a thread that loses its core
-// for a moment (to the HTTP side, say) holds up nobody longer than one piece. With one token every thread normalizes and quantizes it for itself, which is cheaper
-// than waiting for one of them to do it.
+// for a moment (to the HTTP side, say) holds up nobody longer than one piece. With one token every
+// thread normalizes and quantizes it for itself, which is cheaper than waiting for one to do it.
 #include "decoder.h"
 
 #include <atomic>
