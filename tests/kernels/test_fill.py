@@ -9,6 +9,7 @@ from stoker.kernels.fill import Filler
 from stoker.kernels.linear import PackedLinear, allocate, pack
 from stoker.kernels.quantized import QuantizedTensor, Weight
 from stoker.kernels.source import InMemory, MatrixSource, QuantizedForm, stack
+from stoker.kernels.storage import LargePages
 
 COLUMNS = 64
 
@@ -107,3 +108,14 @@ class Broken(LateOverflow):
 def test_what_a_source_raises_reaches_the_caller() -> None:
     with pytest.raises(OSError, match="went away"):
         filled(Broken(quantized(300)))
+
+
+def test_pieces_of_large_pages_are_zero_aligned_and_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stoker.kernels.storage._REGION_BYTES", 4096)
+    allocate = LargePages()
+    pieces = [allocate(size) for size in (1, 100, 4000, 10_000, 64)]
+    for number, piece in enumerate(pieces, 1):
+        assert not piece.any()
+        assert piece.data_ptr() % 64 == 0
+        piece.fill_(number)
+    assert all(bool((piece == number).all()) for number, piece in enumerate(pieces, 1))

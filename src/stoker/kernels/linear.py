@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from stoker.kernels.packed import PackedDenseLinear, PackedQuantizedLinear, can_pack
 from stoker.kernels.quantized import QuantizedTensor, Weight, cast_scales, slice_rows
 from stoker.kernels.source import Form, QuantizedForm, form_of
+from stoker.kernels.storage import Allocate, plain
 
 # Rows dequantized at a time, so that a large vocabulary never exists densely.
 _BLOCK_ELEMENTS = 4 * 1024 * 1024
@@ -130,17 +131,19 @@ def allocate(
     device: torch.device | str = "cpu",
     *,
     int8_planes: int = 0,
+    memory: Allocate = plain,
 ) -> PackedLinear:
     """An empty matrix [N, K] for weights of `form`, in the fastest form on this device for activations
     of `dtype`. Its contents are undefined until every row has been stored.
 
     int8_planes  how the native CPU kernels may round activations (packed.py); 0 = not at all.
+    memory       where the native kernels' matrices live
     """
     device = torch.device(device)
     if can_pack(shape, form, dtype, device):
         if isinstance(form, torch.dtype):
-            return PackedDenseLinear(shape, form)
-        return PackedQuantizedLinear(shape, form, planes=int8_planes)
+            return PackedDenseLinear(shape, form, allocate=memory)
+        return PackedQuantizedLinear(shape, form, planes=int8_planes, allocate=memory)
     if isinstance(form, torch.dtype):
         return DenseLinear(shape, dtype, device)
     return GroupQuantizedLinear(shape, form, dtype, device)

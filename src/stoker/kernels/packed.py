@@ -14,6 +14,7 @@ import torch
 from stoker.kernels import native
 from stoker.kernels.quantized import QuantizedTensor, Weight, cast_scales
 from stoker.kernels.source import Form, QuantizedForm
+from stoker.kernels.storage import Allocate, plain
 
 TILE = 16  # output rows in a record
 _SCALAR_TYPES = {torch.float32: native.F32, torch.float16: native.F16, torch.bfloat16: native.BF16}
@@ -72,14 +73,17 @@ class PackedMatrix:
 
 
 class PackedQuantizedLinear(PackedMatrix):
-    def __init__(self, shape: tuple[int, int], form: QuantizedForm, *, planes: int) -> None:
+    def __init__(
+        self, shape: tuple[int, int], form: QuantizedForm, *, planes: int, allocate: Allocate = plain
+    ) -> None:
         self._form = form
+        self._allocate = allocate
         num_rows, num_columns = shape
         record = TILE * (form.group_size * form.bits // 8 + 2 * form.scale_dtype.itemsize)
         size = -(-num_rows // TILE) * (num_columns // form.group_size) * record
         super().__init__(
             shape,
-            torch.empty(size, dtype=torch.uint8),
+            allocate(size),
             bits=form.bits,
             group_size=form.group_size,
             element=form.scale_dtype,
@@ -98,17 +102,18 @@ class PackedQuantizedLinear(PackedMatrix):
 
     def widen_scales(self) -> None:
         shape = (self.out_features, self.in_features)
-        PackedQuantizedLinear.__init__(
-            self, shape, replace(self._form, scale_dtype=torch.float32), planes=self.planes
-        )
+        form = replace(self._form, scale_dtype=torch.float32)
+        PackedQuantizedLinear.__init__(self, shape, form, planes=self.planes, allocate=self._allocate)
 
 
 class PackedDenseLinear(PackedMatrix):
     """A float32, float16 or bfloat16 matrix in its own precision; products are in float32."""
 
-    def __init__(self, shape: tuple[int, int], dtype: torch.dtype) -> None:
+    def __init__(self, shape: tuple[int, int], dtype: torch.dtype, *, allocate: Allocate = plain) -> None:
         num_rows, num_columns = shape
-        self._tiles = torch.zeros(-(-num_rows // TILE), num_columns, TILE, dtype=dtype)
+        num_tiles = -(-num_rows // TILE)
+        data = allocate(num_tiles * num_columns * TILE * dtype.itemsize)
+        self._tiles = data.view(dtype).view(num_tiles, num_columns, TILE)
         super().__init__(
             shape,
             self._tiles,

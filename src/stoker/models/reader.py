@@ -16,6 +16,7 @@ from stoker.errors import CorruptModel
 from stoker.kernels.fill import Filler
 from stoker.kernels.linear import PackedLinear, allocate
 from stoker.kernels.source import MatrixSource, stack
+from stoker.kernels.storage import LargePages
 from stoker.models.layers.linear import Linear, Projection, SideBySide
 from stoker.models.layers.norm import RMSNorm
 from stoker.models.quantize import Quantizing, group_size_for
@@ -59,6 +60,7 @@ class WeightReader:
         self._read: set[str] = set()
         self._matrices: list[PackedLinear] = []
         self._vector_bytes = 0
+        self._memory = LargePages()
         self._filler = Filler(torch.get_num_threads())
         self.root = next((root for root in _ROOTS if f"{root}.embed_tokens.weight" in checkpoint), "model")
         self.head = _ROOTS[self.root]
@@ -132,7 +134,14 @@ class WeightReader:
             group_size = group_size_for(source.shape[1])
             if group_size is not None:
                 source = Quantizing(source, self._bits, group_size)
-        packed = allocate(source.shape, source.form, self.dtype, self.device, int8_planes=self._int8_planes)
+        packed = allocate(
+            source.shape,
+            source.form,
+            self.dtype,
+            self.device,
+            int8_planes=self._int8_planes,
+            memory=self._memory,
+        )
         self._filler.add(packed, source)
         self._matrices.append(packed)
         return packed

@@ -77,6 +77,7 @@ void Quantized8::quantize_row(int64_t m, const float* x) {
 }
 
 static const int64_t kResidentBytes = 24 * 1024;
+static const int64_t kPrefetchBytes = 2048;  // 10 % of a one-row step; half or twice as much gains less
 
 // Keeps the compiler from moving the loads of later products ahead of this one: it would run out of
 // vector registers and spill half the loop.
@@ -97,6 +98,8 @@ static inline void dot_block(const uint8_t* codes, const int8_t* x, int64_t stri
   }
 #pragma GCC unroll 8
   for (int c = 0; c < chunks; ++c) {
+    // A decode step is bound by memory, and the hardware's own prefetching falls behind these records.
+    if (R == 1) __builtin_prefetch(codes + c * 64 + kPrefetchBytes);
     __m256i low[2], high[2];
     for (int half = 0; half < 2; ++half) {
       const __m256i v = _mm256_loadu_si256((const __m256i*)(codes + c * 64 + half * 32));
