@@ -24,7 +24,7 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 
-from stoker.cache import PrefixIndex
+from stoker.cache import PrefixIndex, PromptCache, Retention
 from stoker.core import (
     ErrorEvent,
     Event,
@@ -38,8 +38,8 @@ from stoker.engine.executor import Executor
 from stoker.engine.handle import GenerationHandle
 from stoker.engine.row import Row
 from stoker.engine.sampling import RowFailure, Sampled, SamplerRow
-from stoker.engine.scheduler import Scheduled, Scheduler
-from stoker.errors import ContextLengthExceeded, QueueFull, Unavailable
+from stoker.engine.scheduler import Scheduled, Scheduler, blocks_for
+from stoker.errors import ContextLengthExceeded, OverBudget, QueueFull, Unavailable
 from stoker.kv.base import KVLayout
 from stoker.kv.blocks import BLOCK_SIZE, BlockPool
 from stoker.models.base import CausalLM
@@ -55,7 +55,10 @@ class EngineConfig:
     prefill_chunk: int = 256  # prompt tokens per step, all prefilling rows together
     busy_chunk: int = 64  # the same while other rows decode (more when more rows do)
     prefix_cache_bytes: int = 0  # keys and values kept for requests that begin alike; 0 = none
-    max_context: int | None = None  # tokens a row may hold; None = what the model was made for
+    cache_retention: Retention = "lru"  # what leaves the prefix cache first
+    use_sessions: bool = True  # False: session labels are ignored
+    max_context: int | None = None  # tokens a row may hold, set by the operator; None = the model's
+    kv_budget_bytes: int | None = None  # that running rows together may come to need; None = no limit
     newline_ids: frozenset[int] = frozenset()  # tokens XTC must not remove
 
 
@@ -77,6 +80,11 @@ class EngineStats:
     prefix_max_bytes: int = 0
     prefix_hits: int = 0  # requests that found some of their prompt there
     prefix_misses: int = 0
+    prefix_scans: int = 0  # ordinary searches for them
+    session_hits: int = 0  # requests whose session's checkpoint was used, without a search
+    session_misses: int = 0  # requests with a session that needed the search
+    prefilling_rows: int = 0  # of the active ones, those still computing their prompt
+    kv_projected_bytes: int = 0  # what the active rows may come to need
 
 
 class MeasuredKV(KVLayout, Protocol):
@@ -111,13 +119,19 @@ class Engine:
         self.max_context = min(context, kv.capacity_tokens)
         self._kv = kv
         max_blocks = self.config.prefix_cache_bytes // kv.bytes_per_block
-        self._prefixes = PrefixIndex(kv.pool, block_size=BLOCK_SIZE, max_blocks=max_blocks)
+        index = PrefixIndex(
+            kv.pool, block_size=BLOCK_SIZE, max_blocks=max_blocks, retention=self.config.cache_retention
+        )
+        self._prefixes = PromptCache(index, use_sessions=self.config.use_sessions)
+        budget_bytes = self.config.kv_budget_bytes
+        self._budget_blocks = None if budget_bytes is None else budget_bytes // kv.bytes_per_block
         self._executor = Executor(model, kv, torch.device(device))
         self._scheduler = Scheduler(
             kv,
             max_rows=self.config.max_rows,
             prefill_chunk=self.config.prefill_chunk,
             busy_chunk=self.config.busy_chunk,
+            budget_blocks=self._budget_blocks,
             prefixes=self._prefixes if max_blocks else None,
             on_admit=self._on_admit,
         )
@@ -131,7 +145,8 @@ class Engine:
         self._rows: dict[GenerationHandle, list[Row]] = {}
         self._outbox: list[tuple[GenerationHandle, list[Event]]] = []
         self._exclusive: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
-        self._prefix_hits = self._prefix_misses = 0
+        self._prefix_hits = self._prefix_misses = self._prefix_scans = 0
+        self._session_hits = self._session_misses = 0
         self._submitted_rows = self._steps = self._prompt_tokens = self._generated_tokens = 0
         self._thread = threading.Thread(target=self._run, name="stoker-engine", daemon=True)
 
@@ -141,9 +156,9 @@ class Engine:
     def submit(self, request: GenerationRequest) -> GenerationHandle:
         """Queues a request and returns at once.
 
-        Raises ContextLengthExceeded when the prompt leaves no room for a token, QueueFull when
-        `max_queued` requests wait already, Unavailable when the engine is closing. Nothing is
-        queued then.
+        Raises ContextLengthExceeded when the prompt leaves no room for a token, OverBudget when a
+        choice may come to need more than the whole KV budget, QueueFull when `max_queued` requests
+        wait already, Unavailable when the engine is closing. Nothing is queued then.
         """
         num_prompt = len(request.prompt_ids)
         if num_prompt >= self.max_context:
@@ -153,6 +168,8 @@ class Engine:
         )
         room = self.max_context - num_prompt
         max_tokens = room if request.max_tokens is None else min(request.max_tokens, room)
+        if self._budget_blocks is not None and blocks_for(num_prompt + max_tokens) > self._budget_blocks:
+            raise self._over_budget(num_prompt, max_tokens, self._budget_blocks * BLOCK_SIZE)
         rows = [
             Row(
                 request=request,
@@ -167,6 +184,7 @@ class Engine:
                 ),
                 tokens=list(request.prompt_ids),
                 max_tokens=max_tokens,
+                session=request.session,
             )
             for index in range(request.n)
         ]
@@ -195,9 +213,16 @@ class Engine:
             self._post(lambda: self._exclusive.append((work, future)))
         return future
 
+    def close_session(self, label: str) -> None:
+        """Forgets what the session published last; requests under way no longer count as its own.
+        A later request starts a new association."""
+        with self._changed:
+            self._post(lambda: self._close_session(label))
+
     def stats(self) -> EngineStats:
+        running = list(self._scheduler.running)
         return EngineStats(
-            active_rows=len(self._scheduler.running),
+            active_rows=len(running),
             pending_rows=len(self._scheduler.waiting),
             submitted_rows=self._submitted_rows,
             steps=self._steps,
@@ -211,6 +236,11 @@ class Engine:
             prefix_max_bytes=self._prefixes.max_blocks * self._kv.bytes_per_block,
             prefix_hits=self._prefix_hits,
             prefix_misses=self._prefix_misses,
+            prefix_scans=self._prefix_scans,
+            session_hits=self._session_hits,
+            session_misses=self._session_misses,
+            prefilling_rows=sum(not row.num_generated for row in running),
+            kv_projected_bytes=self._scheduler.projected_blocks * self._kv.bytes_per_block,
         )
 
     def close(self, timeout_s: float = 0.0) -> None:
@@ -239,8 +269,15 @@ class Engine:
                 code="context_over_budget",
             )
         if self.max_context == self._kv.capacity_tokens:
-            message += ", or give the server more memory (--kv-budget)"
+            message += ", or give the server more memory"
         return ContextLengthExceeded(message)
+
+    def _over_budget(self, num_prompt: int, max_tokens: int, budget: int) -> OverBudget:
+        return OverBudget(
+            f"the request may come to hold {num_prompt + max_tokens} tokens ({num_prompt} of prompt, "
+            f"{max_tokens} of reply), and the server's KV budget is {budget} tokens; "
+            f"lower max_tokens, shorten the prompt, or raise the budget (--kv-budget)"
+        )
 
     # Messages to the engine thread.
 
@@ -350,8 +387,22 @@ class Engine:
         if row.index == 0:
             self._leave_queue()
             if self._prefixes.max_blocks:
-                self._prefix_hits += row.num_cached > 0
-                self._prefix_misses += row.num_cached == 0
+                self._count_look_up(row)
+
+    def _count_look_up(self, row: Row) -> None:
+        self._prefix_hits += row.num_cached > 0
+        self._prefix_misses += row.num_cached == 0
+        self._prefix_scans += not row.from_session
+        if row.session is not None and self._prefixes.use_sessions:
+            self._session_hits += row.from_session
+            self._session_misses += not row.from_session
+
+    def _close_session(self, label: str) -> None:
+        self._prefixes.close_session(label)
+        for rows in self._rows.values():
+            for row in rows:
+                if row.session == label:
+                    row.session = None
 
     def _leave_queue(self) -> None:
         with self._changed:
