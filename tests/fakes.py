@@ -92,6 +92,12 @@ class ScriptedStats:
     prefix_max_bytes: int = 0
     prefix_hits: int = 0
     prefix_misses: int = 0
+    prefix_scans: int = 0
+    session_hits: int = 0
+    session_misses: int = 0
+    prefilling_rows: int = 0
+    kv_projected_bytes: int = 0
+    preemptions: int = 0
 
 
 class ScriptedHandle:
@@ -142,10 +148,14 @@ class ScriptedEngine:
     prefill_s: float = 0.0
     counters: ScriptedStats = field(default_factory=ScriptedStats)
     requests: list[GenerationRequest] = field(default_factory=list)
+    closed_sessions: list[str] = field(default_factory=list)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def stats(self) -> ScriptedStats:
         return self.counters
+
+    def close_session(self, label: str) -> None:
+        self.closed_sessions.append(label)
 
     def submit(self, request: GenerationRequest) -> ScriptedHandle:
         room = self.max_context - len(request.prompt_ids)

@@ -73,7 +73,7 @@ def settings_page() -> str:
 
 def _row(setting: Setting) -> str:
     flags = ", ".join(f"`{flag}`" for flag in setting.flags) or "none"
-    if setting.kind == "bool":
+    if setting.kind == "bool" and setting.flags:
         flags = f"`{setting.flags[0]}`, `--no-{setting.flags[0][2:]}`"
     kinds = {
         "int": "whole number",

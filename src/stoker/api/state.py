@@ -72,7 +72,8 @@ class ModelFigures:
     recurrent_layers: int = 0
     kv_codec: str = "bf16"  # of every attention layer
     enforced_context_tokens: int | None = None  # explicit cap set by the operator
-    kv_budget_bytes: int | None = None  # explicit budget set by the operator
+    kv_budget_bytes: int | None = None  # explicit budgets set by the operator
+    memory_budget_bytes: int | None = None
 
 
 class ListedModel(Protocol):

@@ -180,9 +180,7 @@ class PrefixIndex:
         was_preferred = node.num_sessions > 0
         node.num_sessions += change
         if (node.num_sessions > 0) != was_preferred:
-            left, joined = (
-                (self._preferred, self._plain) if was_preferred else (self._plain, self._preferred)
-            )
+            left, joined = (self._preferred, self._plain) if was_preferred else (self._plain, self._preferred)
             left.remove(node)
             joined.use(node)
 
@@ -195,4 +193,3 @@ def _above(node: Node) -> Node | None:
     """The parent, unless that is a root."""
     parent = node.parent
     return parent if parent is not None and parent.parent is not None else None
-

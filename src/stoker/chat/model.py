@@ -59,6 +59,7 @@ class TextModel:
     max_context: int  # tokens
     architecture: str
     created: int = field(default_factory=lambda: int(time.time()))  # unix seconds
+    enforces_context: bool = False  # `max_context` is a limit of the operator's, not the model's
 
     @classmethod
     def from_checkpoint(
@@ -155,7 +156,9 @@ class TextModel:
         if at_least > self.max_context:
             raise ContextLengthExceeded(
                 f"prompt is too long: its {len(text)} characters are more than {at_least} tokens, "
-                f"and the context holds {self.max_context}"
+                f"and the context holds {self.max_context}",
+                type="memory_admission" if self.enforces_context else None,
+                code="context_over_budget" if self.enforces_context else None,
             )
         return self.tokenizer.encode(text, add_special=add_special)
 

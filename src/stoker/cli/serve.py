@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PROBE_TIMEOUT_S = 2.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 NETWORK_SETTINGS = ("host", "port", "api_key", "allowed_hosts", "allowed_origins", "body_limit")
-SCHEDULING_SETTINGS = ("batch", "max_queued", "prefill_chunk", "kv_budget", "prompt_cache")
+SCHEDULING_SETTINGS = ("batch", "max_queued", "prefill_chunk", "kv_budget", "memory_budget", "prompt_cache")
 PROCESS_SETTINGS = ("shutdown_timeout_ms", "log_level", "access_log")
 
 

@@ -185,15 +185,27 @@ class Settings:
     kv_budget: float | None = _declare(
         None,
         "float",
-        "memory for the keys and values of all running requests, in units of 10^9 bytes",
+        "memory for the keys and values of all running requests, in units of 10^9 bytes; a request waits "
+        "while its prompt and max_tokens would exceed it, and is refused when they do alone",
         flags="--kv-budget",
         group="Scheduling and memory",
         unit="GB",
         low=0.001,
         high=1_000_000,
-        default_help="half of the memory that is free once the model is loaded",
+        default_help="no such limit",
     )
-
+    memory_budget: float | None = _declare(
+        None,
+        "float",
+        "memory for weights, keys and values together, in units of 10^9 bytes; answers are cut to what "
+        "fits, and a prompt that leaves no room is refused",
+        flags="--memory-budget",
+        group="Scheduling and memory",
+        unit="GB",
+        low=0.001,
+        high=1_000_000,
+        default_help="half of the memory that is free once the model is loaded, for keys and values",
+    )
     prompt_cache: float = _declare(
         8.0,
         "float",
@@ -203,6 +215,20 @@ class Settings:
         unit="GiB",
         low=0,
         high=1_000_000,
+    )
+    cache_retention: str = _declare(
+        "lru",
+        "str",
+        "what leaves the prompt cache first: lru what was used longest ago, cost-size what has saved the "
+        "fewest tokens for its size",
+        group="Scheduling and memory",
+        choices=("lru", "cost-size"),
+    )
+    session_cache: bool = _declare(
+        True,
+        "bool",
+        "keep and find the newest cache entry of each session label; 0 ignores the labels",
+        group="Scheduling and memory",
     )
 
     # Sampling defaults: a request's own fields win over them

@@ -62,7 +62,9 @@ class BatchStats(BaseModel):
     submitted_rows: int
     kv_bytes: int
     kv_budget_bytes: int | None
+    kv_used_bytes: int
     kv_capacity_bytes: int
+    preemptions: int
     steps: int
     prompt_tokens: int
     generated_tokens: int

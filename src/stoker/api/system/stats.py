@@ -37,9 +37,9 @@ def _prompt_cache(state: ApiState) -> dict[str, Any]:
         "object_hits": 0,
         "object_misses": 0,
         "object_restores": 0,
-        "session_hits": 0,
-        "session_misses": 0,
-        "prefix_scans": stats.prefix_hits + stats.prefix_misses,
+        "session_hits": stats.session_hits,
+        "session_misses": stats.session_misses,
+        "prefix_scans": stats.prefix_scans,
     }
 
 
@@ -59,7 +59,7 @@ def _admission(state: ApiState) -> dict[str, Any]:
     return {
         "max_safe_context": state.engine.max_context if safe is None else safe,
         "enforced_context_tokens": figures.enforced_context_tokens,
-        "memory_budget_bytes": None,
+        "memory_budget_bytes": figures.memory_budget_bytes,
         "usable_bytes": figures.usable_bytes,
         "weights_bytes": figures.weights_bytes,
     }
@@ -71,12 +71,14 @@ def _batch(state: ApiState) -> dict[str, Any]:
         "configured": state.settings.batch,
         "mode": state.batch_mode,
         "batched": state.batch_mode == "batch",
-        "active_rows": stats.active_rows,
-        "pending_rows": stats.pending_rows,
+        "active_rows": stats.active_rows - stats.prefilling_rows,  # decoding
+        "pending_rows": stats.pending_rows + stats.prefilling_rows,
         "submitted_rows": stats.submitted_rows,
-        "kv_bytes": stats.kv_bytes,
+        "kv_bytes": stats.kv_projected_bytes,
         "kv_budget_bytes": state.figures.kv_budget_bytes,
+        "kv_used_bytes": stats.kv_bytes,
         "kv_capacity_bytes": stats.kv_capacity_bytes,
+        "preemptions": stats.preemptions,
         "steps": stats.steps,
         "prompt_tokens": stats.prompt_tokens,
         "generated_tokens": stats.generated_tokens,
