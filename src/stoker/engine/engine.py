@@ -366,6 +366,8 @@ class Engine:
         if not row.handle.prompt_reported:
             row.handle.prompt_reported = True
             outbox.append(PromptEvent(row.num_prompt, row.num_cached))
+            if self._prefixes.max_blocks:
+                self._count_look_up(row)
         token_id = sampled.token_id
         is_eos = token_id in row.request.eos_ids
         row.tokens.append(token_id)
@@ -386,8 +388,6 @@ class Engine:
     def _on_admit(self, row: Row) -> None:
         if row.index == 0:
             self._leave_queue()
-            if self._prefixes.max_blocks:
-                self._count_look_up(row)
 
     def _count_look_up(self, row: Row) -> None:
         self._prefix_hits += row.num_cached > 0

@@ -27,6 +27,7 @@ class Row:
     num_computed: int = 0
     num_cached: int = 0  # of the prompt, found in the prefix cache when the row was admitted
     from_session: bool = False  # its session's checkpoint led to them, without a search
+    looked_up_at: int = -1  # publications in the prefix cache when it was last asked for this row
     published: Node | None = None  # the last node of what it has given to the prefix cache
     num_generated: int = 0
     admitted: bool = False  # has run at least once (a preempted row waits again, admitted)

@@ -95,6 +95,7 @@ class Scheduler:
         self.waiting: deque[Row] = deque()
         self.num_preemptions = 0
         self._budget_blocks = budget_blocks
+        self._num_published = 0
         self._kv = kv
         self._prefixes = prefixes
         self._on_admit = on_admit
@@ -119,6 +120,8 @@ class Scheduler:
         for row in list(self.running):
             if row.kv is None:
                 continue  # preempted by an older row of this same pass
+            if row.num_pending > 1:
+                self._catch_up(row)
             wanted = row.num_pending
             if wanted > 1:
                 wanted = min(wanted, chunk)
@@ -193,10 +196,7 @@ class Scheduler:
     def _begin(self, row: Row) -> None:
         """Storage for the row, with as much of its tokens as the cache already has. One token is
         always left to compute: its logits choose the next."""
-        hit = None
-        if self._prefixes is not None:
-            namespace = row.request.namespace
-            hit = self._prefixes.find(row.tokens[:-1], namespace=namespace, session=row.session)
+        hit = self._look_up(row)
         if hit is None or not hit.num_tokens:
             row.kv = self._kv.new_row()
             return
@@ -205,9 +205,29 @@ class Scheduler:
         row.num_computed = hit.num_tokens
         row.num_cached = min(hit.num_tokens, row.num_prompt)
 
+    def _catch_up(self, row: Row) -> None:
+        """Takes over what others have published of the row's prompt since it was looked up: of
+        several requests that begin alike and arrive together, one computes the beginning."""
+        if row.looked_up_at == self._num_published or (hit := self._look_up(row)) is None:
+            return
+        if hit.num_tokens > row.num_computed:
+            taken_over = self._kv.adopt(hit.blocks, hit.num_tokens)
+            self._kv.free(row.kv)
+            row.kv = taken_over
+            row.num_cached += max(0, min(hit.num_tokens, row.num_prompt) - row.num_computed)
+            row.num_computed = hit.num_tokens
+
+    def _look_up(self, row: Row) -> Hit | None:
+        row.looked_up_at = self._num_published
+        if self._prefixes is None:
+            return None
+        namespace = row.request.namespace
+        return self._prefixes.find(row.tokens[:-1], namespace=namespace, session=row.session)
+
     def _publish(self, row: Row, *, whole_blocks: bool = False) -> None:
         """A row that goes on keeps its last block to itself, or its next token would copy it."""
         if self._prefixes is not None:
+            self._num_published += 1
             num_tokens = row.num_computed - (row.num_computed % BLOCK_SIZE if whole_blocks else 0)
             row.published = self._prefixes.publish(
                 row.tokens[:num_tokens],
