@@ -172,7 +172,8 @@ def test_the_application_knows_the_operators_limits(model: Path):
         assert state.batch_mode == "off"
         assert (state.figures.global_layers, state.figures.sliding_layers) == (2, 0)
         assert (state.figures.enforced_context_tokens, state.figures.kv_budget_bytes) == (64, 500_000_000)
-        assert state.figures.weights_bytes == pytest.approx(
+        assert state.figures.fit is not None
+        assert state.figures.fit.weights_bytes == pytest.approx(
             model.joinpath("model.safetensors").stat().st_size, rel=0.1
         )
     finally:

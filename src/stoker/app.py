@@ -34,7 +34,7 @@ from stoker.numerics import Numerics, choose_numerics
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from stoker.api import ApiState
+    from stoker.api import ApiState, MachineFigures
 
 log = logging.getLogger(__name__)
 
@@ -156,9 +156,7 @@ def build_app(served: Served) -> tuple[FastAPI, ApiState]:
         engine=served.engine,
         settings=ApiSettings.from_settings(settings),
         figures=ModelFigures(
-            weights_bytes=served.fit.weights_bytes,
-            usable_bytes=served.fit.usable_bytes,
-            max_safe_context=served.fit.max_safe_context,
+            fit=served.fit,
             global_layers=len(served.layers) - sliding,
             sliding_layers=sliding,
             kv_codec={torch.bfloat16: "bf16", torch.float16: "f16"}.get(served.numerics.kv, "f32"),
@@ -166,9 +164,20 @@ def build_app(served: Served) -> tuple[FastAPI, ApiState]:
             kv_budget_bytes=budget_bytes(settings.kv_budget),
             memory_budget_bytes=budget_bytes(settings.memory_budget),
         ),
+        machine=_machine_figures(served.device),
         list_models=list_models,
     )
     return create_app(state), state
+
+
+def _machine_figures(device: str) -> MachineFigures:
+    from stoker.api import MachineFigures
+
+    if device == "cuda":
+        ram_bytes, chip = torch.cuda.mem_get_info()[1], torch.cuda.get_device_name()
+    else:
+        ram_bytes, chip = machine.total_memory(), machine.cpu_name()
+    return MachineFigures(chip, ram_bytes, machine.memory_bandwidth_gbs)
 
 
 def choose_device(wanted: str) -> str:

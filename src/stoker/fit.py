@@ -37,6 +37,12 @@ class Fit:
     def fits(self, num_tokens: int) -> bool:
         return self.total_bytes(num_tokens) <= self.usable_bytes
 
+    def decode_tps(self, bandwidth_gbs: float, num_tokens: int) -> float:
+        """Tokens a second of one row that holds `num_tokens`, when memory is the limit: a step reads
+        all weights, and the row's keys and values, once."""
+        step_bytes = self.weights_bytes + self.kv_bytes(num_tokens)
+        return bandwidth_gbs * 1e9 / step_bytes if step_bytes else 0.0
+
 
 def transient_bytes(
     *, max_rows: int, prefill_chunk: int, vocab_size: int, hidden_size: int, intermediate_size: int

@@ -24,7 +24,8 @@ async def test_no_label_closes_nothing(body: bytes):
 
 
 @pytest.mark.parametrize(
-    ("body", "message"), [(b"[1", "invalid JSON body"), (b'{"session_id":7}', "session_id must be of type str")]
+    ("body", "message"),
+    [(b"[1", "invalid JSON body"), (b'{"session_id":7}', "session_id must be of type str")],
 )
 async def test_a_wrong_body_is_refused(body: bytes, message: str):
     front = make_front()

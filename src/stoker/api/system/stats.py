@@ -55,13 +55,13 @@ def _kv_quant(state: ApiState) -> dict[str, Any]:
 
 def _admission(state: ApiState) -> dict[str, Any]:
     figures = state.figures
-    safe = figures.max_safe_context
+    fit = figures.fit
     return {
-        "max_safe_context": state.engine.max_context if safe is None else safe,
+        "max_safe_context": state.engine.max_context if fit is None else fit.max_safe_context,
         "enforced_context_tokens": figures.enforced_context_tokens,
         "memory_budget_bytes": figures.memory_budget_bytes,
-        "usable_bytes": figures.usable_bytes,
-        "weights_bytes": figures.weights_bytes,
+        "usable_bytes": fit.usable_bytes if fit else 0,
+        "weights_bytes": fit.weights_bytes if fit else 0,
     }
 
 
