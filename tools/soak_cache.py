@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
-
 from soak import WORDS, wait_until_ready
 
 SETTLED_AFTER = 0.1  # of the prompts; memory may not grow by more than `limit` from then on
