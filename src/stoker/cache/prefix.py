@@ -12,9 +12,11 @@ is stored. Everything here runs on the engine thread.
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from stoker.kv.blocks import BlockPool
 
@@ -25,6 +27,8 @@ class Node:
     block: int
     parent: Node | None
     children: dict[int, list[Node]] = field(default_factory=dict)  # by first token
+    used_at: float = 0.0  # monotonic seconds
+    saved: bool = False  # on disk or on its way there
 
     def add(self, child: Node) -> None:
         self.children.setdefault(child.tokens[0], []).append(child)
@@ -44,11 +48,28 @@ class Hit:
     num_tokens: int
 
 
+class Listener(Protocol):
+    """Who wants to know what the index keeps and lets go: the disk tier."""
+
+    def published(self, path: Sequence[Node], tokens: Sequence[int], blocks: Sequence[int]) -> None:
+        """`blocks` hold `tokens`, now known as the nodes of `path`."""
+        ...
+
+    def evicting(self, node: Node) -> None:
+        """The node, which has no children, is about to leave; its block is still held."""
+        ...
+
+    def release_pending(self) -> bool:
+        """Lets go of some memory held beyond the index; False when there is none."""
+        ...
+
+
 class PrefixIndex:
     """At most `max_blocks` blocks, the least recently used sequences leaving first."""
 
     def __init__(self, pool: BlockPool, *, block_size: int, max_blocks: int) -> None:
         self.max_blocks = max_blocks
+        self.listener: Listener | None = None
         self._pool = pool
         self._block_size = block_size
         self._root = Node((), -1, None)
@@ -89,6 +110,8 @@ class PrefixIndex:
             path.append(child)
             node = child
         self._touch(path)
+        if self.listener is not None and path:
+            self.listener.published(path, tokens, blocks)
         self.reclaim(len(self._by_use) - self.max_blocks)
 
     def reclaim(self, num_blocks: int) -> int:
@@ -97,10 +120,24 @@ class PrefixIndex:
         freed = 0
         while num_blocks > 0 and self._by_use:
             node = next(iter(self._by_use))
-            freed += not self._pool.is_shared(node.block)
-            self._drop(node)
+            freed += self._evict(node)
             num_blocks -= 1
         return freed
+
+    def release_pending(self) -> bool:
+        """When nothing is left to reclaim: memory that waits for a write, if there is any."""
+        return self.listener is not None and self.listener.release_pending()
+
+    def demote(self, before: float) -> int:
+        """Lets go of everything last used before that monotonic time; returns how many blocks."""
+        count = 0
+        while self._by_use and (node := next(iter(self._by_use))).used_at < before:
+            self._evict(node)
+            count += 1
+        return count
+
+    def unsaved_leaves(self) -> list[Node]:
+        return [node for node in self._by_use if not node.children and not node.saved]
 
     def clear(self) -> None:
         self.reclaim(len(self._by_use))
@@ -126,6 +163,14 @@ class PrefixIndex:
         self._by_use[child] = None
         return child
 
+    def _evict(self, node: Node) -> bool:
+        """True when that freed memory."""
+        if self.listener is not None:
+            self.listener.evicting(node)
+        frees = not self._pool.is_shared(node.block)
+        self._drop(node)
+        return frees
+
     def _drop(self, node: Node) -> None:
         assert node.parent is not None
         assert not node.children
@@ -134,8 +179,10 @@ class PrefixIndex:
         self._pool.release([node.block])
 
     def _touch(self, path: list[Node]) -> None:
+        now = time.monotonic()
         for node in reversed(path):  # children first, so that parents outlive them
             self._by_use.move_to_end(node)
+            node.used_at = now
 
 
 def _common_length(known: Sequence[int], tokens: Sequence[int], start: int) -> int:

@@ -52,6 +52,7 @@ class PrefixCache(Protocol):
     def find(self, tokens: Sequence[int]) -> Hit: ...
     def publish(self, tokens: Sequence[int], blocks: Sequence[int]) -> None: ...
     def reclaim(self, num_blocks: int) -> int: ...
+    def release_pending(self) -> bool: ...
 
 
 # Blocks the prefix cache gives up at a time when a row needs memory.
@@ -189,8 +190,10 @@ class Scheduler:
 
     def _reclaim(self) -> bool:
         """Takes memory back from the prefix cache; False when it has none left."""
-        if self._prefixes is None or not len(self._prefixes):
+        if self._prefixes is None:
             return False
+        if not len(self._prefixes):
+            return self._prefixes.release_pending()
         self._prefixes.reclaim(_RECLAIM_BLOCKS)
         return True
 
