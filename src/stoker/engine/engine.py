@@ -311,10 +311,7 @@ class Engine:
         with self._changed:
             self._changed.wait_for(
                 lambda: (
-                    self._inbox
-                    or self._stopped
-                    or (self._closing and not self._staged)
-                    or self._has_work()
+                    self._inbox or self._stopped or (self._closing and not self._staged) or self._has_work()
                 )
             )
             messages, self._inbox = self._inbox, []

@@ -23,7 +23,10 @@ class FakePart:
 class FakeBlocks:
     """Two parts; a block is a list of bytes for each."""
 
-    parts = (FakePart("layers.0.keys", "U8", (SIZE, 2), 2 * SIZE), FakePart("layers.0.values", "U8", (SIZE,), SIZE))
+    parts = (
+        FakePart("layers.0.keys", "U8", (SIZE, 2), 2 * SIZE),
+        FakePart("layers.0.values", "U8", (SIZE,), SIZE),
+    )
     block_bytes = 3 * SIZE
 
     def __init__(self) -> None:

@@ -23,10 +23,11 @@ from typing import IO, Any
 from stoker.cache.disk.keys import Namespace
 from stoker.cache.disk.segment import sync_folder
 
+fcntl: Any
 try:
     import fcntl
-except ImportError:  # pragma: no cover (not POSIX)
-    fcntl = None  # type: ignore[assignment]
+except ImportError:  # not POSIX
+    fcntl = None
 
 FACTS_NAME = "namespace.json"
 SUFFIXES = (".safetensors", ".checkpoint")  # of files that count towards the cap
@@ -52,7 +53,8 @@ def prepare(root: Path, namespace: Namespace) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     facts = folder / FACTS_NAME
     if not facts.exists():
-        text = json.dumps({"fingerprint": namespace.fingerprint, **namespace.facts}, indent=2, sort_keys=True)
+        told = {"model": namespace.label, "fingerprint": namespace.fingerprint, "facts": namespace.facts}
+        text = json.dumps(told, indent=2, sort_keys=True)
         with writing(folder, FACTS_NAME) as out:
             out.write(text.encode())
     return folder

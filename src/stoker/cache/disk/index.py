@@ -118,7 +118,9 @@ class SegmentIndex:
             if not whole:
                 yield Piece(best, longest)
                 return
-            parent = best.last if whole == best.count else list(chain(parent, tokens[at : at + whole], size))[-1]
+            parent = (
+                best.last if whole == best.count else list(chain(parent, tokens[at : at + whole], size))[-1]
+            )
             at += whole
             unfinished = Piece(best, whole), longest - whole
         if unfinished is not None:

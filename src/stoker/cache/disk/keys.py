@@ -23,6 +23,7 @@ class Namespace:
     weights, KV layout, numerics, tokenizer, adapters, implementation."""
 
     facts: Mapping[str, object]
+    label: str = ""  # for people: the model's name. Decides nothing
 
     @property
     def fingerprint(self) -> str:

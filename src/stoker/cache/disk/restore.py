@@ -21,6 +21,7 @@ from stoker.kv.blocks import BlockPool, OutOfMemory
 log = logging.getLogger(__name__)
 
 MIN_GAIN_TOKENS = 8  # fewer are computed sooner than read
+MAX_ATTEMPTS = 4  # of a request whose files turn out to be bad
 _RECLAIM_BLOCKS = 16
 
 
@@ -31,6 +32,7 @@ class Ticket:
     tokens: tuple[int, ...]
     ready: Callable[[], None]  # called on the engine thread when the request can go on
     job: Job | None = None
+    attempts: int = 0
 
     def cancel(self) -> None:
         """The request does not wait any more; a read that nobody waits for is broken off."""
@@ -67,6 +69,7 @@ class Restores:
         block_size: int,
         post: Callable[[Callable[[], None]], None],
         publish: Callable[[Sequence[int], Sequence[int]], None],
+        release_written: Callable[[], bool],
     ) -> None:
         self.num_restores = 0
         self.last_ms = 0
@@ -77,12 +80,14 @@ class Restores:
         self._block_size = block_size
         self._post = post
         self._publish = publish
+        self._release_written = release_written
         self._jobs: list[Job] = []
 
     def request(self, ticket: Ticket) -> bool:
         """Starts or joins a restore for the ticket's tokens; False when there is nothing to wait for."""
+        ticket.attempts += 1
         hit = self._prefixes.find(ticket.tokens)
-        if len(ticket.tokens) - hit.num_tokens < MIN_GAIN_TOKENS:
+        if ticket.attempts > MAX_ATTEMPTS or len(ticket.tokens) - hit.num_tokens < MIN_GAIN_TOKENS:
             return False
         for job in self._jobs:
             if common_length(job.tokens, ticket.tokens) - hit.num_tokens >= self._block_size:
@@ -118,8 +123,8 @@ class Restores:
             self._finish(job, 0)
             return
         wanted = -(-num_tokens // self._block_size) - len(job.base)
-        while self._pool.num_free < wanted and len(self._prefixes):
-            self._prefixes.reclaim(_RECLAIM_BLOCKS)
+        while self._pool.num_free < wanted and (len(self._prefixes) or self._release_written()):
+            self._prefixes.reclaim(min(_RECLAIM_BLOCKS, wanted - self._pool.num_free))
         try:
             job.fresh = self._pool.allocate(wanted)
         except OutOfMemory:
@@ -147,8 +152,9 @@ class Restores:
         self._pool.release(job.fresh)
         self._pool.release(job.base)
         self._jobs.remove(job)
+        # After a bad file another may hold the same; and those that joined may find more than was read.
+        enough = num_tokens == sum(piece.count for piece in job.pieces)
         for position, ticket in enumerate(job.tickets):
             ticket.job = None
-            # The others may find more on disk than this read was for.
-            if position == 0 or not self.request(ticket):
+            if (enough and position == 0) or not self.request(ticket):
                 ticket.ready()

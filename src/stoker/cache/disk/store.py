@@ -17,7 +17,7 @@ from pathlib import Path
 from stoker.cache.disk import folder as folders
 from stoker.cache.disk import segment as segments
 from stoker.cache.disk.index import Piece, SegmentIndex
-from stoker.cache.disk.keys import Namespace
+from stoker.cache.disk.keys import Namespace, chain
 from stoker.cache.disk.segment import BadSegment, Frame, Opened, Segment, make_segment
 
 log = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class Store:
         parent, start, kept = self._namespace.root, 0, []
         if covered < len(tokens):
             start = covered - covered % size
-            for key in segments.chain(parent, tokens[:start], size):
+            for key in chain(parent, tokens[:start], size):
                 parent = key
         written = 0
         while covered < len(tokens) and start < len(tokens):
@@ -145,9 +145,7 @@ class Store:
         self._touch(used)
         return at
 
-    def _read_piece(
-        self, piece: Piece, skip: int, ids: Sequence[int], cancelled: Callable[[], bool]
-    ) -> bool:
+    def _read_piece(self, piece: Piece, skip: int, ids: Sequence[int], cancelled: Callable[[], bool]) -> bool:
         """Blocks `skip`.. of the piece into `ids`. False when the file is bad or the reader is not wanted."""
         segment = piece.segment
         try:
@@ -203,11 +201,11 @@ class Store:
                 log.info("disk cache: %d stale files removed to stay below the cap", len(removed))
             self.folder_bytes = sum(file.num_bytes for file in folders.files_of(self.root))
 
-    def _touch(self, chain: Sequence[Segment]) -> None:
+    def _touch(self, history: Sequence[Segment]) -> None:
         """Marks a history as used. Beginnings stay fresher than what follows them, so that the cap never
         removes a beginning before its continuations."""
         now = time.time()
-        for distance, segment in enumerate(chain):
+        for distance, segment in enumerate(history):
             if not folders.touch(self.folder / segment.name, now - distance * 1e-3):
                 self.index.discard(segment)  # another process removed it
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -30,6 +31,8 @@ from stoker.kv.blocks import BLOCK_SIZE, BlockPool
 log = logging.getLogger(__name__)
 
 UPKEEP_EVERY_S = 5.0
+WRITE_WAIT_S = 0.25  # how long a row that needs memory waits for the writer,
+STUCK_S = 10.0  # and how long no row waits any more once that was in vain
 _MAX_REMEMBERED = 256  # histories that could not be written
 
 
@@ -67,7 +70,9 @@ class DiskTier:
         self._writer = Writer(self._write, on_done=self._on_written, busy=busy)
         self._publishing_restored = False
         self._demotions = 0
+        self._writer_stuck_until = 0.0
         # Shared by the threads.
+        self._written: deque[Snapshot] = deque()  # by the writer, their blocks still held
         self._lock = threading.Lock()
         self._spills = self._failed = 0
         self._unwritten: dict[tuple[int, ...], None] = {}  # histories that failed to reach the disk
@@ -101,13 +106,29 @@ class DiskTier:
             self._schedule_path(node)
 
     def release_pending(self) -> bool:
-        """Memory is needed for running rows: gives up a snapshot that waits to be written."""
+        """Memory is needed for running rows, and only snapshots hold some that could be had: waits a moment
+        for the writer, and gives a snapshot up when that takes too long."""
+        if self._await_written():
+            return True
         snapshot = self._writer.take_back()
         if snapshot is None:
             return False
         self._remember(snapshot.tokens)
         self._pool.release(snapshot.blocks)
         return True
+
+    def _await_written(self) -> bool:
+        """Memory of snapshots that are written, after a short wait if need be. False when there is none."""
+        if self._release_written():
+            return True
+        if time.monotonic() < self._writer_stuck_until or not self._ready.is_set():
+            return False
+        with self._writer.in_haste():
+            if not self._writer.pending():
+                return self._release_written()
+            if not self._writer.wait_for_one(WRITE_WAIT_S):
+                self._writer_stuck_until = time.monotonic() + STUCK_S
+        return self._release_written()
 
     # Restoring.
 
@@ -156,7 +177,19 @@ class DiskTier:
                 self._unwritten.pop(snapshot.tokens, None)
         if outcome == "failed":
             self._remember(snapshot.tokens)
-        self._post_always(lambda: self._pool.release(snapshot.blocks))
+        self._written.append(snapshot)
+        self._post_always(self._collect)
+
+    def _collect(self) -> None:
+        self._release_written()
+
+    def _release_written(self) -> bool:
+        """Gives back the memory of snapshots that are done; False when there are none."""
+        if not self._written:
+            return False
+        while self._written:
+            self._pool.release(self._written.popleft().blocks)
+        return True
 
     def _remember(self, tokens: tuple[int, ...]) -> None:
         with self._lock:
@@ -184,6 +217,9 @@ class DiskTier:
         for leaf in self._prefixes.unsaved_leaves():
             self._schedule_path(leaf)
         return missing
+
+    def _retry(self) -> None:
+        self._schedule_rest()
 
     # Flushing and the end.
 
@@ -213,12 +249,13 @@ class DiskTier:
             spills, failed = self._spills, self._failed
         ready = self.wait_until_ready(left_s())
         missing = 0
-        try:
-            missing = schedule(left_s())
-        except FutureTimeout:
-            ready = False
-        if ready:
-            self._writer.wait(left_s())
+        with self._writer.in_haste():
+            try:
+                missing = schedule(left_s())
+            except FutureTimeout:
+                ready = False
+            if ready:
+                self._writer.wait(left_s())
         stats = self.stats()
         return FlushReport(
             durable=ready and not stats.pending_snapshots and stats.failed_spills == failed,
@@ -289,7 +326,7 @@ class DiskTier:
             if idle:
                 self._post_always(self._demote)
             if self._unwritten and not self._writer.suspended:
-                self._post_always(lambda: self._schedule_rest() and None)
+                self._post_always(self._retry)
 
     def _set_up(self) -> None:
         frame = Frame("", BLOCK_SIZE, self._blocks)
@@ -318,6 +355,7 @@ class DiskTier:
             block_size=BLOCK_SIZE,
             post=self._post,
             publish=self._publish_restored,
+            release_written=self._await_written,
         )
         self._writer.start()
         self._reader.start()

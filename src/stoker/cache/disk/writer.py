@@ -12,7 +12,8 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
@@ -61,7 +62,7 @@ class Writer:
         self._changed = threading.Condition()
         self._queue: OrderedDict[int, Snapshot] = OrderedDict()  # oldest first
         self._current: Snapshot | None = None
-        self._num_waiting = 0  # callers of `wait`: no pauses then
+        self._num_waiting = 0  # see in_haste
         self._stopping = False
         self._worked_at = clock()
         self._thread = threading.Thread(target=self._run, name="stoker-disk-writer", daemon=True)
@@ -91,20 +92,33 @@ class Writer:
     def pending(self) -> list[Snapshot]:
         """Queued, and in the writer's hands."""
         with self._changed:
-            return ([self._current] if self._current else []) + list(self._queue.values())
+            return self._held()
 
-    def wait(self, timeout_s: float) -> bool:
-        """Works without pauses until everything queued by now is done. False when time ran out."""
+    @contextmanager
+    def in_haste(self) -> Iterator[None]:
+        """Meanwhile the writer makes no pauses, and tries even a disk that was full a moment ago."""
         with self._changed:
-            numbers = {snapshot.number for snapshot in self._held()}
             self._num_waiting += 1
             self._changed.notify_all()
-            try:
-                return self._changed.wait_for(
-                    lambda: not any(snapshot.number in numbers for snapshot in self._held()), timeout_s
-                )
-            finally:
+        try:
+            yield
+        finally:
+            with self._changed:
                 self._num_waiting -= 1
+
+    def wait(self, timeout_s: float) -> bool:
+        """Until everything queued by now is done. False when time ran out."""
+        with self._changed:
+            numbers = {snapshot.number for snapshot in self._held()}
+            return self._changed.wait_for(
+                lambda: not any(snapshot.number in numbers for snapshot in self._held()), timeout_s
+            )
+
+    def wait_for_one(self, timeout_s: float) -> bool:
+        """Until the snapshot under way, or the next one, is done. False when there is none in time."""
+        with self._changed:
+            held = self._held()
+            return bool(held) and self._changed.wait_for(lambda: held[0] not in self._held(), timeout_s)
 
     def stop(self) -> None:
         """Ends the thread after the file under way; what is queued stays unwritten."""
@@ -139,7 +153,9 @@ class Writer:
             if not self.suspended_until:
                 log.warning(
                     "disk cache: %s; prefixes stay in memory only, writing is tried again in %d s",
-                    "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else f"cannot write: {error}",
+                    "the disk is full"
+                    if error.errno in (errno.ENOSPC, errno.EDQUOT)
+                    else f"cannot write: {error}",
                     RETRY_AFTER_S,
                 )
             self.suspended_until = self._clock() + RETRY_AFTER_S

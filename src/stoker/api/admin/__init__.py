@@ -1,0 +1,1 @@
+"""Routes for the operator: what the server keeps, and what to do with it."""
