@@ -229,6 +229,7 @@ def engine_config(settings: Settings, text: TextModel, *, native_kernels: bool =
         max_queued=settings.max_queued,
         max_context=settings.context_limit,
         prefix_cache_bytes=int(settings.prompt_cache * 2**30),
+        checkpoint_tokens=settings.generation_checkpoint or 0,
         newline_ids=newline_ids(text),
         **chosen,
     )
@@ -251,6 +252,7 @@ def disk_config(settings: Settings, namespace: Callable[[Path], Namespace]) -> D
         verify=settings.ssd_cache_verify,
         demote_idle_s=settings.ssd_demote_idle,
         write_behind=settings.ssd_writebehind,
+        max_queued_bytes=int(settings.ssd_spill_queue_gb * 2**30),
         prefetch=settings.ssd_prefetch,
     )
 

@@ -45,13 +45,18 @@ def engines(model, tmp_path):
     """Starts engines on one folder; a closed one has flushed."""
     started = []
 
-    def start(target=model, *, num_blocks=96, name="a", cache_bytes=10**9, **disk):
+    def start(target=model, *, num_blocks=96, name="a", cache_bytes=10**9, checkpoint_tokens=0, **disk):
         layout = NativePagedKV if isinstance(model, NativeDecoder) else PagedKV
         config = DiskConfig(tmp_path / "cache", lambda: Namespace({"model": name}), **disk)
         engine = Engine(
             target,
             layout(model.facts.layers, num_blocks=num_blocks),
-            EngineConfig(prefix_cache_bytes=cache_bytes, prefill_chunk=64, disk=config),
+            EngineConfig(
+                prefix_cache_bytes=cache_bytes,
+                prefill_chunk=64,
+                disk=config,
+                checkpoint_tokens=checkpoint_tokens,
+            ),
         )
         engine.start()
         assert engine._disk is None or engine._disk.wait_until_ready(30)

@@ -93,7 +93,7 @@ def _clear(found: list[NamespaceUsage], root: Path, yes: bool) -> None:
 def _table(found: list[NamespaceUsage]) -> str:
     from stoker.library.entry import human_size
 
-    rows = [("NAMESPACE", "MODEL", "FILES", "SIZE", "LONGEST PREFIX", "LAST USED")]
+    rows: list[tuple[str, ...]] = [("NAMESPACE", "MODEL", "FILES", "SIZE", "LONGEST PREFIX", "LAST USED")]
     for usage in found:
         rows.append(
             (

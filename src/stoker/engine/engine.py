@@ -36,6 +36,7 @@ from stoker.core import (
     PromptEvent,
     TokenEvent,
 )
+from stoker.engine.checkpoints import Checkpoints
 from stoker.engine.executor import Executor
 from stoker.engine.handle import GenerationHandle
 from stoker.engine.row import Row
@@ -59,6 +60,7 @@ class EngineConfig:
     busy_chunk: int = 64  # the same while other rows decode (more when more rows do)
     prefix_cache_bytes: int = 0  # keys and values kept for requests that begin alike; 0 = none
     disk: DiskConfig | None = None  # where kept prefixes outlive the process; needs prefix_cache_bytes
+    checkpoint_tokens: int = 0  # a running generation is saved to disk every so many tokens; 0 = never
     max_context: int | None = None  # tokens a row may hold; None = what the model was made for
     newline_ids: frozenset[int] = frozenset()  # tokens XTC must not remove
 
@@ -137,6 +139,9 @@ class Engine:
                 post=self._post_from_outside,
                 busy=lambda: bool(self._scheduler.running),
             )
+        self._checkpoints: Checkpoints | None = None
+        if self._disk is not None and self.config.checkpoint_tokens:
+            self._checkpoints = Checkpoints(self._disk, self.config.checkpoint_tokens)
         # Shared with callers, under _changed: messages for the engine thread, and the queue's length.
         self._changed = threading.Condition()
         self._inbox: list[Callable[[], None]] = []
@@ -366,6 +371,8 @@ class Engine:
         if not row.handle.prompt_reported:
             row.handle.prompt_reported = True
             outbox.append(PromptEvent(row.num_prompt, row.num_cached))
+            outbox += [TokenEvent(row.index, told_again) for told_again in row.untold]
+            row.untold.clear()
         token_id = sampled.token_id
         is_eos = token_id in row.request.eos_ids
         row.tokens.append(token_id)
@@ -375,13 +382,17 @@ class Engine:
         outbox.append(TokenEvent(row.index, token_id, is_eos, sampled.logprob, sampled.top))
         if is_eos or row.num_generated >= row.max_tokens:
             outbox.append(FinishEvent(row.index, "stop" if is_eos else "length"))
-            self._end(row)
+            self._end(row, succeeded=True)
+        elif self._checkpoints is not None:
+            self._checkpoints.after_token(row)
 
     def _add(self, handle: GenerationHandle, rows: list[Row]) -> None:
         self._rows[handle] = rows
         self._submitted_rows += len(rows)
+        if self._checkpoints is not None:
+            self._checkpoints.begin(rows[0])
         if self._disk is not None:
-            ticket = self._disk.stage(rows[0].request.prompt_ids[:-1], lambda: self._unstage(handle))
+            ticket = self._disk.stage(rows[0].tokens[:-1], lambda: self._unstage(handle))
             if ticket is not None:
                 self._staged[handle] = ticket
                 return
@@ -408,7 +419,7 @@ class Engine:
     def _stop(self, handle: GenerationHandle, index: int) -> None:
         for row in self._rows.get(handle, ()):
             if row.index == index:
-                self._end(row)
+                self._end(row, succeeded=True)
                 break
 
     def _cancel(self, handle: GenerationHandle) -> None:
@@ -419,8 +430,11 @@ class Engine:
         self._drop(handle)
         handle.deliver(events)
 
-    def _end(self, row: Row, *, publish: bool = True) -> None:
-        """One choice is over. `publish` is False when what it computed may be damaged."""
+    def _end(self, row: Row, *, publish: bool = True, succeeded: bool = False) -> None:
+        """One choice is over. `publish` is False when what it computed may be damaged; `succeeded` when
+        all was said that was wanted."""
+        if self._checkpoints is not None:
+            self._checkpoints.end(row, succeeded=succeeded)
         if row.index == 0 and not row.admitted:
             self._leave_queue()
         self._scheduler.remove(row, publish=publish)

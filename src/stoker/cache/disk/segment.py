@@ -25,7 +25,7 @@ VERSION = 1
 FORMAT = "stoker-prefix"
 MAX_HEADER_BYTES = 16 * 2**20
 HASH_BYTES = 16
-_HEX = "[0-9a-f]{%d}" % (2 * KEY_BYTES)
+_HEX = f"[0-9a-f]{{{2 * KEY_BYTES}}}"
 _NAME = re.compile(rf"({_HEX})-({_HEX})-({_HEX})-(\d{{1,12}})-(\d{{1,9}})\.v(\d{{1,6}})\.safetensors")
 
 
@@ -116,7 +116,7 @@ def write(
     *,
     pause: Callable[[], None] = lambda: None,
 ) -> int:
-    """Writes the whole file and returns its size. `pause` is called between pieces of work. Raises OSError."""
+    """Writes the whole file and returns its size. `pause` is called between pieces. Raises OSError."""
     num_blocks = len(block_ids)
     hashes = ["0" * 2 * HASH_BYTES] * len(frame.blocks.parts)
     header = _header(segment, tokens, num_blocks, frame, hashes)

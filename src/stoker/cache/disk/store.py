@@ -6,6 +6,7 @@ and replaced when its contents are written anew.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -14,8 +15,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from stoker.cache.disk import checkpoint as checkpoints
 from stoker.cache.disk import folder as folders
 from stoker.cache.disk import segment as segments
+from stoker.cache.disk.checkpoint import Checkpoint
 from stoker.cache.disk.index import Piece, SegmentIndex
 from stoker.cache.disk.keys import Namespace, chain
 from stoker.cache.disk.segment import BadSegment, Frame, Opened, Segment, make_segment
@@ -44,6 +47,7 @@ class Store:
         self._frame = frame
         self._verify = verify
         self._blocks_per_file = max(1, min(SEGMENT_BLOCKS, SEGMENT_BYTES // frame.blocks.block_bytes))
+        self._checkpoints: set[str] = set()  # identities
         self._reported: set[str] = set()  # names not to be trusted
         self._scanned: tuple[int, int] | None = None
         self._writes_since_look = 0
@@ -62,8 +66,10 @@ class Store:
                 try:
                     segment = segments.parse_name(file.name)
                     if segment is None:
-                        if not file.name.endswith(".checkpoint"):
+                        identity = checkpoints.parse_name(file.name)
+                        if identity is None:
                             raise BadSegment("is not a file of this cache")
+                        self._checkpoints.add(identity)
                         continue
                     if not file.is_file(follow_symlinks=False):
                         raise BadSegment("is not a file")
@@ -121,6 +127,32 @@ class Store:
             self._touch([piece.segment for piece in pieces] + kept)
             self._after_writes(written)
         return written
+
+    def write_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Replaces an earlier one of the same generation. Raises OSError."""
+        with folders.writing(self.folder, checkpoint.name) as out:
+            out.write(checkpoints.encode(checkpoint))
+        self._checkpoints.add(checkpoint.identity)
+
+    def remove_checkpoint(self, identity: str) -> None:
+        self._checkpoints.discard(identity)
+        with contextlib.suppress(OSError):
+            (self.folder / f"{identity}{checkpoints.SUFFIX}").unlink(missing_ok=True)
+
+    def find_checkpoint(self, identity: str) -> Checkpoint | None:
+        """Reads one small file, if there is one."""
+        if identity not in self._checkpoints:
+            return None
+        name = f"{identity}{checkpoints.SUFFIX}"
+        try:
+            with (self.folder / name).open("rb") as file:
+                return checkpoints.decode(file.read(checkpoints.MAX_BYTES), identity)
+        except FileNotFoundError:
+            pass
+        except (BadSegment, OSError) as error:
+            self._report(name, error)
+        self._checkpoints.discard(identity)
+        return None
 
     def find(self, tokens: Sequence[int]) -> list[Piece]:
         """The longest prefix that can be read; opens files to see how far they match."""

@@ -18,6 +18,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.cache.disk.checkpoint import Checkpoint
 from stoker.cache.disk.keys import Namespace
 from stoker.cache.disk.reader import Reader
 from stoker.cache.disk.restore import Restores, Ticket
@@ -44,6 +45,7 @@ class DiskConfig:
     verify: bool = False  # check every tensor against its hash when it is read
     demote_idle_s: float = 0.0  # memory is given back after so long without use; 0 = never
     write_behind: bool = True  # False writes only what leaves memory
+    max_queued_bytes: int = 2 * 2**30  # of generation checkpoints that wait to be written
     prefetch: bool = True  # False reads in the engine thread
 
 
@@ -69,7 +71,7 @@ class DiskTier:
         self._reader = Reader(threaded=config.prefetch)
         self._writer = Writer(self._write, on_done=self._on_written, busy=busy)
         self._publishing_restored = False
-        self._demotions = 0
+        self._demotions = self._dropped = 0
         self._writer_stuck_until = 0.0
         # Shared by the threads.
         self._written: deque[Snapshot] = deque()  # by the writer, their blocks still held
@@ -113,7 +115,8 @@ class DiskTier:
         snapshot = self._writer.take_back()
         if snapshot is None:
             return False
-        self._remember(snapshot.tokens)
+        if snapshot.checkpoint is None and not snapshot.finished:
+            self._remember(snapshot.tokens)
         self._pool.release(snapshot.blocks)
         return True
 
@@ -146,13 +149,36 @@ class DiskTier:
         ticket.ready = ready
         return ticket
 
+    # Checkpoints of generations.
+
+    def find_checkpoint(self, identity: str) -> Checkpoint | None:
+        return self._store.find_checkpoint(identity) if self._store is not None else None
+
+    def save_checkpoint(self, checkpoint: Checkpoint, tokens: Sequence[int], blocks: Sequence[int]) -> None:
+        """`blocks` hold `tokens`, all of the generation but its last token."""
+        if self._writer.suspended:
+            return
+        self._schedule(tokens, blocks, checkpoint)
+        for dropped in self._writer.drop_checkpoints(
+            self.config.max_queued_bytes // self._blocks.block_bytes
+        ):
+            self._pool.release(dropped.blocks)
+            self._dropped += 1
+
+    def forget_checkpoint(self, identity: str) -> None:
+        """The generation is complete."""
+        self._writer.add(Snapshot((), [], finished=identity))
+
     # Writing.
 
-    def _schedule(self, tokens: Sequence[int], blocks: Sequence[int]) -> None:
-        snapshot = Snapshot(tuple(tokens), list(blocks[: -(-len(tokens) // BLOCK_SIZE)]))
+    def _schedule(
+        self, tokens: Sequence[int], blocks: Sequence[int], checkpoint: Checkpoint | None = None
+    ) -> None:
+        snapshot = Snapshot(tuple(tokens), list(blocks[: -(-len(tokens) // BLOCK_SIZE)]), checkpoint)
         self._pool.retain(snapshot.blocks)
         for superfluous in self._writer.add(snapshot):
             self._pool.release(superfluous.blocks)
+            self._dropped += superfluous.checkpoint is not None
 
     def _schedule_path(self, node: Node | None) -> None:
         path: list[Node] = []
@@ -166,16 +192,24 @@ class DiskTier:
     def _write(self, snapshot: Snapshot, pause: Callable[[], None]) -> int:
         """On the writer's thread."""
         assert self._store is not None
-        return self._store.write(snapshot.tokens, snapshot.blocks, pause=pause)
+        if snapshot.finished:
+            self._store.remove_checkpoint(snapshot.finished)
+            return 0
+        written = self._store.write(snapshot.tokens, snapshot.blocks, pause=pause)
+        if snapshot.checkpoint is not None:  # after what it needs
+            self._store.write_checkpoint(snapshot.checkpoint)
+        return written
 
     def _on_written(self, snapshot: Snapshot, outcome: Outcome) -> None:
         """On the writer's thread."""
+        if snapshot.finished:
+            return
         with self._lock:
             self._spills += outcome == "written"
             self._failed += outcome == "failed"
             if outcome != "failed":
                 self._unwritten.pop(snapshot.tokens, None)
-        if outcome == "failed":
+        if outcome == "failed" and snapshot.checkpoint is None:
             self._remember(snapshot.tokens)
         self._written.append(snapshot)
         self._post_always(self._collect)
@@ -301,7 +335,7 @@ class DiskTier:
             pending_snapshots=len(pending) + unwritten,
             pending_spills=len(pending),
             pending_spill_bytes=sum(len(snapshot.blocks) for snapshot in pending) * self._blocks.block_bytes,
-            dropped_spills=0,
+            dropped_spills=self._dropped,
             failed_spills=failed,
             longest_durable_prefix_tokens=store.index.longest if store else 0,
             folder_bytes=store.folder_bytes if store else 0,

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
 
+from stoker.cache.disk.checkpoint import Checkpoint
+
 log = logging.getLogger(__name__)
 
 BUSY_SHARE = 0.05  # of one core, while rows are running
@@ -34,9 +36,18 @@ class Snapshot:
 
     tokens: tuple[int, ...]
     blocks: list[int]
+    checkpoint: Checkpoint | None = None  # of the generation that is at its end
+    finished: str | None = None  # instead of a history: the identity of a checkpoint to remove
     number: int = field(default_factory=lambda: next(_numbers))
 
-    def continues(self, other: Snapshot) -> bool:
+    def supersedes(self, other: Snapshot) -> bool:
+        """All that `other` would bring to disk comes with this one."""
+        if other.finished or self.finished:
+            return False
+        if other.checkpoint is not None and (
+            self.checkpoint is None or self.checkpoint.identity != other.checkpoint.identity
+        ):
+            return False
         return self.tokens[: len(other.tokens)] == other.tokens
 
 
@@ -77,7 +88,7 @@ class Writer:
     def add(self, snapshot: Snapshot) -> list[Snapshot]:
         """Queues a snapshot. Returns those it makes superfluous, which have left the queue."""
         with self._changed:
-            gone = [other for other in self._queue.values() if snapshot.continues(other)]
+            gone = [other for other in self._queue.values() if snapshot.supersedes(other)]
             for other in gone:
                 del self._queue[other.number]
             self._queue[snapshot.number] = snapshot
@@ -89,10 +100,24 @@ class Writer:
         with self._changed:
             return self._queue.popitem(last=False)[1] if self._queue else None
 
-    def pending(self) -> list[Snapshot]:
-        """Queued, and in the writer's hands."""
+    def drop_checkpoints(self, max_blocks: int) -> list[Snapshot]:
+        """Takes the oldest generation checkpoints out of the queue until those left hold no more than so many
+        blocks; the newest always stays."""
         with self._changed:
-            return self._held()
+            queued = [snapshot for snapshot in self._queue.values() if snapshot.checkpoint]
+            held = sum(len(snapshot.blocks) for snapshot in queued)
+            dropped = []
+            for snapshot in queued[:-1]:
+                if held <= max_blocks:
+                    break
+                held -= len(snapshot.blocks)
+                dropped.append(self._queue.pop(snapshot.number))
+        return dropped
+
+    def pending(self) -> list[Snapshot]:
+        """Histories queued, and in the writer's hands."""
+        with self._changed:
+            return [snapshot for snapshot in self._held() if not snapshot.finished]
 
     @contextmanager
     def in_haste(self) -> Iterator[None]:
