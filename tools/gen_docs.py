@@ -84,7 +84,9 @@ def _row(setting: Setting) -> str:
         "path": "path",
     }
     accepts = setting.range_help if setting.choices else f"{kinds[setting.kind]} {setting.range_help}".strip()
-    unit = {"MiB": " MiB", "GB": " GB", "MS": " ms", "TOKENS": " tokens"}.get(setting.unit, "")
+    unit = {"MiB": " MiB", "GB": " GB", "MS": " ms", "TOKENS": " tokens", "SECONDS": " s", "GiB": " GiB"}.get(
+        setting.unit, ""
+    )
     cells = (
         f"`{setting.name}`",
         flags,

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
 from stoker import machine
+from stoker.cache.disk import DiskConfig, Namespace
 from stoker.chat.model import TextModel
 from stoker.config import SettingError, Settings
 from stoker.core import SamplingParams
@@ -29,6 +32,7 @@ from stoker.library.registry import find_model, list_models
 from stoker.models import load_model
 from stoker.models.formats import open_checkpoint
 from stoker.models.native_decoder import accelerate
+from stoker.namespace import namespace_of
 from stoker.numerics import Numerics, choose_numerics
 
 if TYPE_CHECKING:
@@ -66,9 +70,10 @@ class Served:
             seed=seed,
         )
 
-    def close(self, timeout_s: float = 0.0) -> None:
-        """Running requests may finish for `timeout_s` seconds; the rest are cancelled."""
-        self.engine.close(timeout_s)
+    def close(self, timeout_s: float = 0.0, *, flush_timeout_s: float = 0.0) -> None:
+        """Running requests may finish for `timeout_s` seconds; the rest are cancelled. What the disk cache
+        lacks is written for up to `flush_timeout_s`."""
+        self.engine.close(timeout_s, flush_timeout_s=flush_timeout_s)
 
 
 def load_served_model(settings: Settings, entry: ModelEntry | None = None) -> Served:
@@ -129,7 +134,24 @@ def load_served_model(settings: Settings, entry: ModelEntry | None = None) -> Se
     if native_kernels:
         native.set_num_threads(threads)
         torch.set_num_threads(1)
-    config = engine_config(settings, text, enforced=enforced, native_kernels=native_kernels)
+    config = replace(
+        engine_config(settings, text, enforced=enforced, native_kernels=native_kernels),
+        disk=disk_config(
+            settings,
+            lambda root: namespace_of(
+                entry.id,
+                entry.weights,
+                checkpoint.config,
+                text.tokenizer,
+                layers,
+                numerics,
+                device=device,
+                quantize=settings.quantize,
+                max_context=settings.context_limit,
+                digests=root,
+            ),
+        ),
+    )
     engine = Engine(model, kv, config, device=device)
     engine.start()
     log.info("loaded %s on %s in %s", entry.id, device, numerics)
@@ -282,8 +304,31 @@ def engine_config(
         prefix_cache_bytes=int(settings.prompt_cache * 2**30),
         cache_retention=cast(Any, settings.cache_retention),
         use_sessions=settings.session_cache,
+        checkpoint_tokens=settings.generation_checkpoint or 0,
         newline_ids=newline_ids(text),
         **chosen,
+    )
+
+
+def disk_config(settings: Settings, namespace: Callable[[Path], Namespace]) -> DiskConfig | None:
+    """None without --ssd-cache. Raises SettingError when that folder cannot be made."""
+    folder = settings.ssd_cache
+    if folder is None or not settings.prompt_cache:
+        return None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        source = settings.sources.get("ssd_cache", "--ssd-cache")
+        raise SettingError(f"{source} {folder} cannot be used: {error.strerror or error}") from None
+    return DiskConfig(
+        dir=folder,
+        namespace=lambda: namespace(folder),
+        max_bytes=int(settings.ssd_cache_max * 2**30),
+        verify=settings.ssd_cache_verify,
+        demote_idle_s=settings.ssd_demote_idle,
+        write_behind=settings.ssd_writebehind,
+        max_queued_bytes=int(settings.ssd_spill_queue_gb * 2**30),
+        prefetch=settings.ssd_prefetch,
     )
 
 

@@ -17,6 +17,9 @@ class Node:
     start: int = 0  # position of its first token in the sequence
     children: dict[tuple[int, ...], Node] = field(default_factory=dict)  # by all their tokens
     num_sessions: int = 0  # sessions whose checkpoint is this node or a descendant
+    namespace: str = ""
+    used_at: float = 0.0  # monotonic seconds
+    saved: bool = False  # on disk or on its way there
     num_reused: int = 0  # tokens of this block that hits have lent out, in total
     _sorted: list[tuple[int, ...]] = field(default_factory=list)  # the children's tokens
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Literal, Protocol
 
 from stoker.cache.node import Node
@@ -21,6 +22,7 @@ _STALE_SHARE = 2
 
 class EvictionOrder(Protocol):
     def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Node]: ...
     def use(self, node: Node) -> None:
         """The node was stored or lent just now; it is added when new."""
         ...
@@ -37,6 +39,9 @@ class LeastRecentlyUsed:
 
     def __len__(self) -> int:
         return len(self._nodes)
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._nodes)
 
     def use(self, node: Node) -> None:
         self._nodes[node] = None
@@ -66,6 +71,9 @@ class CostSize:
 
     def __len__(self) -> int:
         return len(self._ranks)
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._ranks)
 
     def use(self, node: Node) -> None:
         self._uses += 1  # among equals the one used first leaves first

@@ -13,8 +13,11 @@ is stored. Everything here runs on the engine thread.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Protocol
 
 from stoker.cache.node import Node, path_to
 from stoker.cache.policy import Retention, eviction_order
@@ -30,6 +33,23 @@ class Hit:
     from_session: bool = False  # the session's checkpoint led here, without a search
 
 
+class Listener(Protocol):
+    """Who wants to know what the index keeps and lets go: the disk tier. It is told of the namespace
+    "" only, the model without adapters."""
+
+    def published(self, path: Sequence[Node], tokens: Sequence[int], blocks: Sequence[int]) -> None:
+        """`blocks` hold `tokens`, now known as the nodes of `path`."""
+        ...
+
+    def evicting(self, node: Node) -> None:
+        """The node, which has no children, is about to leave; its block is still held."""
+        ...
+
+    def release_pending(self) -> bool:
+        """Lets go of some memory held beyond the index; False when there is none."""
+        ...
+
+
 class PrefixIndex:
     """At most `max_blocks` blocks, over all namespaces. When there are more, what no session points
     at leaves first, and of that what `retention` says."""
@@ -38,6 +58,7 @@ class PrefixIndex:
         self, pool: BlockPool, *, block_size: int, max_blocks: int, retention: Retention = "lru"
     ) -> None:
         self.max_blocks = max_blocks
+        self.listener: Listener | None = None
         self.on_drop: Callable[[Node, Node], None] = lambda node, parent: None
         self._pool = pool
         self._block_size = block_size
@@ -107,6 +128,8 @@ class PrefixIndex:
             path.append(child)
             node = child
         self._touch(path)
+        if self.listener is not None and not namespace:
+            self.listener.published(path, tokens, blocks)
         self.reclaim(len(self) - self.max_blocks)
         return next((node for node in reversed(path) if node.is_stored), None)
 
@@ -132,10 +155,29 @@ class PrefixIndex:
         freed = 0
         while num_blocks > 0 and len(self):
             node = (self._plain if len(self._plain) else self._preferred).first()
-            freed += not self._pool.is_shared(node.block)
-            self._drop(node)
+            freed += self._evict(node)
             num_blocks -= 1
         return freed
+
+    def release_pending(self) -> bool:
+        """When nothing is left to reclaim: memory that waits for a write, if there is any."""
+        return self.listener is not None and self.listener.release_pending()
+
+    def demote(self, before: float) -> int:
+        """Lets go of everything last used before that monotonic time; returns how many blocks."""
+        idle = [node for node in self._leaves() if node.used_at < before]
+        count = 0
+        while idle:
+            node = idle.pop()
+            parent = node.parent
+            self._evict(node)
+            count += 1
+            if parent is not None and parent.is_stored and not parent.children and parent.used_at < before:
+                idle.append(parent)
+        return count
+
+    def unsaved_leaves(self) -> list[Node]:
+        return [node for node in self._leaves() if not node.saved and not node.namespace]
 
     def clear(self) -> None:
         self.reclaim(len(self))
@@ -147,9 +189,12 @@ class PrefixIndex:
         path = path_to(known)
         return path if all(tokens[node.start : node.end] == node.tokens for node in path) else []
 
+    def _leaves(self) -> list[Node]:
+        return [node for node in chain(self._plain, self._preferred) if not node.children]
+
     def _root(self, namespace: str) -> Node:
         if namespace not in self._roots:
-            self._roots[namespace] = Node((), -1, None)
+            self._roots[namespace] = Node((), -1, None, namespace=namespace)
         return self._roots[namespace]
 
     def _store(
@@ -157,12 +202,20 @@ class PrefixIndex:
     ) -> Node:
         """A new child, replacing a leaf that holds only the beginning of the same tokens."""
         self._pool.retain([block])
-        child = Node(part, block, parent, parent.end)
+        child = Node(part, block, parent, parent.end, namespace=parent.namespace)
         parent.add(child)
         self._plain.use(child)
         if known is not None and length == len(known.tokens):
             self._drop(known)
         return child
+
+    def _evict(self, node: Node) -> bool:
+        """True when that freed memory."""
+        if self.listener is not None and not node.namespace:
+            self.listener.evicting(node)
+        frees = not self._pool.is_shared(node.block)
+        self._drop(node)
+        return frees
 
     def _drop(self, node: Node) -> None:
         parent = node.parent
@@ -174,7 +227,7 @@ class PrefixIndex:
         self.on_drop(node, parent)
         node.parent = None
         if parent.parent is None and not parent.children:
-            self._roots = {name: root for name, root in self._roots.items() if root is not parent}
+            del self._roots[parent.namespace]
 
     def _mark(self, node: Node, change: int) -> None:
         was_preferred = node.num_sessions > 0
@@ -185,7 +238,9 @@ class PrefixIndex:
             joined.use(node)
 
     def _touch(self, path: Sequence[Node]) -> None:
+        now = time.monotonic()
         for node in reversed(path):  # children first, so that parents outlive them
+            node.used_at = now
             (self._preferred if node.num_sessions else self._plain).use(node)
 
 

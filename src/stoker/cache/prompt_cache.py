@@ -55,5 +55,9 @@ class PromptCache:
         """Lets go of up to `num_blocks` blocks; returns how many became free."""
         return self.index.reclaim(num_blocks)
 
+    def release_pending(self) -> bool:
+        """When nothing is left to reclaim: memory that waits for a write, if there is any."""
+        return self.index.release_pending()
+
     def close_session(self, label: str) -> None:
         self.sessions.close(label)

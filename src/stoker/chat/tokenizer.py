@@ -44,6 +44,10 @@ class Tokenizer:
         self.eos_id: int | None = self.token_id(self.eos_token)
         self._prefix_ids: list[int] = self._find_prefix_ids()
 
+    def to_json(self) -> str:
+        """Everything that decides which ids a text becomes."""
+        return str(self._backend.to_str())
+
     def encode(self, text: str, add_special: bool = True) -> list[int]:
         """Ids of `text`; control tokens written out in it become their ids.
 

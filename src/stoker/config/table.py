@@ -231,6 +231,77 @@ class Settings:
         group="Scheduling and memory",
     )
 
+    # Disk cache
+    ssd_cache: Path | None = _declare(  # noqa: RUF009 (a field, like the others)
+        None,
+        "path",
+        "folder where computed prefixes outlive the process; may be shared by several servers",
+        flags="--ssd-cache",
+        group="Disk cache",
+        unit="DIR",
+        default_help="no disk cache",
+    )
+    ssd_cache_max: float = _declare(
+        0.0,
+        "float",
+        "cap on everything stoker wrote into that folder, the oldest going first; 0 is unlimited",
+        flags="--ssd-cache-max",
+        group="Disk cache",
+        unit="GiB",
+        low=0,
+        high=1_000_000,
+    )
+    ssd_cache_verify: bool = _declare(
+        False,
+        "bool",
+        "check every tensor read back against its hash (headers are always checked)",
+        flags="--ssd-cache-verify",
+        group="Disk cache",
+    )
+    ssd_demote_idle: float = _declare(
+        300.0,
+        "float",
+        "prefixes unused for so long leave memory once they are on disk; 0 never",
+        flags="--ssd-demote-idle",
+        group="Disk cache",
+        unit="SECONDS",
+        low=0,
+        high=100_000_000,
+    )
+    generation_checkpoint: int | None = _declare(
+        None,
+        "int",
+        "save a running generation after every so many tokens, so that the same request can go on after "
+        "an interruption",
+        flags="--generation-checkpoint",
+        group="Disk cache",
+        unit="TOKENS",
+        low=1,
+        high=1_000_000,
+        default_help="off",
+    )
+    ssd_writebehind: bool = _declare(
+        True,
+        "bool",
+        "write prefixes as they are computed; off writes only what leaves memory",
+        group="Disk cache",
+    )
+    ssd_prefetch: bool = _declare(
+        True,
+        "bool",
+        "read beside running generations; off reads in their thread",
+        group="Disk cache",
+    )
+    ssd_spill_queue_gb: float = _declare(
+        2.0,
+        "float",
+        "generation checkpoints that may wait to be written; older ones are superseded. 0 keeps the newest",
+        group="Disk cache",
+        unit="GiB",
+        low=0,
+        high=1_000_000,
+    )
+
     # Sampling defaults: a request's own fields win over them
     temperature: float | None = _declare(
         None,

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -25,6 +25,8 @@ from typing import Any, Protocol, TypeVar
 import torch
 
 from stoker.cache import PrefixIndex, PromptCache, Retention
+from stoker.cache.disk import NOTHING_TO_FLUSH, DiskConfig, DiskStats, DiskTier, FlushReport
+from stoker.cache.disk.restore import Ticket
 from stoker.core import (
     ErrorEvent,
     Event,
@@ -34,6 +36,7 @@ from stoker.core import (
     PromptEvent,
     TokenEvent,
 )
+from stoker.engine.checkpoints import Checkpoints
 from stoker.engine.executor import Executor
 from stoker.engine.handle import GenerationHandle
 from stoker.engine.row import Row
@@ -42,6 +45,7 @@ from stoker.engine.scheduler import Scheduled, Scheduler, blocks_for
 from stoker.errors import ContextLengthExceeded, OverBudget, QueueFull, Unavailable
 from stoker.kv.base import KVLayout
 from stoker.kv.blocks import BLOCK_SIZE, BlockPool
+from stoker.kv.transfer import BlockTransfer
 from stoker.models.base import CausalLM
 
 log = logging.getLogger(__name__)
@@ -55,6 +59,8 @@ class EngineConfig:
     prefill_chunk: int = 256  # prompt tokens per step, all prefilling rows together
     busy_chunk: int = 64  # the same while other rows decode (more when more rows do)
     prefix_cache_bytes: int = 0  # keys and values kept for requests that begin alike; 0 = none
+    disk: DiskConfig | None = None  # where kept prefixes outlive the process; needs prefix_cache_bytes
+    checkpoint_tokens: int = 0  # a running generation is saved to disk every so many tokens; 0 = never
     cache_retention: Retention = "lru"  # what leaves the prefix cache first
     use_sessions: bool = True  # False: session labels are ignored
     max_context: int | None = None  # tokens a row may hold, set by the operator; None = the model's
@@ -100,6 +106,8 @@ class MeasuredKV(KVLayout, Protocol):
     def bytes_per_block(self) -> int: ...
     @property
     def pool(self) -> BlockPool: ...
+    @property
+    def parts(self) -> Mapping[str, torch.Tensor]: ...
 
 
 class Engine:
@@ -135,6 +143,19 @@ class Engine:
             prefixes=self._prefixes if max_blocks else None,
             on_admit=self._on_admit,
         )
+        self._disk: DiskTier | None = None
+        if self.config.disk is not None and max_blocks:
+            self._disk = DiskTier(
+                self.config.disk,
+                kv.pool,
+                index,
+                BlockTransfer(kv),
+                post=self._post_from_outside,
+                busy=lambda: bool(self._scheduler.running),
+            )
+        self._checkpoints: Checkpoints | None = None
+        if self._disk is not None and self.config.checkpoint_tokens:
+            self._checkpoints = Checkpoints(self._disk, self.config.checkpoint_tokens)
         # Shared with callers, under _changed: messages for the engine thread, and the queue's length.
         self._changed = threading.Condition()
         self._inbox: list[Callable[[], None]] = []
@@ -144,6 +165,7 @@ class Engine:
         # The engine thread's own.
         self._rows: dict[GenerationHandle, list[Row]] = {}
         self._outbox: list[tuple[GenerationHandle, list[Event]]] = []
+        self._staged: dict[GenerationHandle, Ticket] = {}  # they wait for their prompt to come from disk
         self._exclusive: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._prefix_hits = self._prefix_misses = self._prefix_scans = 0
         self._session_hits = self._session_misses = 0
@@ -152,6 +174,8 @@ class Engine:
 
     def start(self) -> None:
         self._thread.start()
+        if self._disk is not None:
+            self._disk.start()
 
     def submit(self, request: GenerationRequest) -> GenerationHandle:
         """Queues a request and returns at once.
@@ -223,7 +247,7 @@ class Engine:
         running = list(self._scheduler.running)
         return EngineStats(
             active_rows=len(running),
-            pending_rows=len(self._scheduler.waiting),
+            pending_rows=len(self._scheduler.waiting) + len(self._staged),
             submitted_rows=self._submitted_rows,
             steps=self._steps,
             prompt_tokens=self._prompt_tokens,
@@ -243,9 +267,17 @@ class Engine:
             kv_projected_bytes=self._scheduler.projected_blocks * self._kv.bytes_per_block,
         )
 
-    def close(self, timeout_s: float = 0.0) -> None:
+    def disk_stats(self) -> DiskStats | None:
+        """None without a disk tier."""
+        return self._disk.stats() if self._disk is not None else None
+
+    def flush_cache(self, timeout_s: float) -> FlushReport:
+        """Waits until everything published so far is on disk."""
+        return self._disk.flush(timeout_s) if self._disk is not None else NOTHING_TO_FLUSH
+
+    def close(self, timeout_s: float = 0.0, *, flush_timeout_s: float = 0.0) -> None:
         """Refuses new work, lets active requests finish for up to `timeout_s` seconds, cancels the
-        rest and ends the thread."""
+        rest, ends the thread and takes up to `flush_timeout_s` to write what is not on disk yet."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -256,6 +288,8 @@ class Engine:
             self._stopped = True
             self._changed.notify()
         self._thread.join()
+        if self._disk is not None:
+            self._disk.close(flush_timeout_s)
 
     def _too_long(self, num_prompt: int) -> ContextLengthExceeded:
         message = (
@@ -286,6 +320,10 @@ class Engine:
         self._inbox.append(message)
         self._changed.notify()
 
+    def _post_from_outside(self, message: Callable[[], None]) -> None:
+        with self._changed:
+            self._post(message)
+
     def _request_stop(self, handle: GenerationHandle, index: int) -> None:
         with self._changed:
             self._post(lambda: self._stop(handle, index))
@@ -313,14 +351,18 @@ class Engine:
         if not self._has_work():
             self._deliver()
         with self._changed:
-            self._changed.wait_for(lambda: self._inbox or self._stopped or self._closing or self._has_work())
+            self._changed.wait_for(
+                lambda: (
+                    self._inbox or self._stopped or (self._closing and not self._staged) or self._has_work()
+                )
+            )
             messages, self._inbox = self._inbox, []
         for message in messages:
             message()
-        return not self._stopped and (self._has_work() or not self._closing)
+        return not self._stopped and bool(self._has_work() or self._staged or not self._closing)
 
     def _has_work(self) -> bool:
-        return bool(self._rows or self._exclusive)
+        return bool(self._scheduler.running or self._scheduler.waiting or self._exclusive)
 
     def _turn(self) -> None:
         """Schedule, run, account for the result."""
@@ -368,6 +410,8 @@ class Engine:
             outbox.append(PromptEvent(row.num_prompt, row.num_cached))
             if self._prefixes.max_blocks:
                 self._count_look_up(row)
+            outbox += [TokenEvent(row.index, told_again) for told_again in row.untold]
+            row.untold.clear()
         token_id = sampled.token_id
         is_eos = token_id in row.request.eos_ids
         row.tokens.append(token_id)
@@ -377,12 +421,27 @@ class Engine:
         outbox.append(TokenEvent(row.index, token_id, is_eos, sampled.logprob, sampled.top))
         if is_eos or row.num_generated >= row.max_tokens:
             outbox.append(FinishEvent(row.index, "stop" if is_eos else "length"))
-            self._end(row)
+            self._end(row, succeeded=True)
+        elif self._checkpoints is not None:
+            self._checkpoints.after_token(row)
 
     def _add(self, handle: GenerationHandle, rows: list[Row]) -> None:
         self._rows[handle] = rows
         self._submitted_rows += len(rows)
+        if self._checkpoints is not None:
+            self._checkpoints.begin(rows[0])
+        if self._disk is not None and not rows[0].request.namespace:
+            ticket = self._disk.stage(rows[0].tokens[:-1], lambda: self._unstage(handle))
+            if ticket is not None:
+                self._staged[handle] = ticket
+                return
         for row in rows:
+            self._scheduler.add(row)
+
+    def _unstage(self, handle: GenerationHandle) -> None:
+        """What disk knows of the request's prompt is in the prefix cache now."""
+        del self._staged[handle]
+        for row in self._rows[handle]:
             self._scheduler.add(row)
 
     def _on_admit(self, row: Row) -> None:
@@ -411,7 +470,7 @@ class Engine:
     def _stop(self, handle: GenerationHandle, index: int) -> None:
         for row in self._rows.get(handle, ()):
             if row.index == index:
-                self._end(row)
+                self._end(row, succeeded=True)
                 break
 
     def _cancel(self, handle: GenerationHandle) -> None:
@@ -422,8 +481,11 @@ class Engine:
         self._drop(handle)
         handle.deliver(events)
 
-    def _end(self, row: Row, *, publish: bool = True) -> None:
-        """One choice is over. `publish` is False when what it computed may be damaged."""
+    def _end(self, row: Row, *, publish: bool = True, succeeded: bool = False) -> None:
+        """One choice is over. `publish` is False when what it computed may be damaged; `succeeded` when
+        all was said that was wanted."""
+        if self._checkpoints is not None:
+            self._checkpoints.end(row, succeeded=succeeded)
         if row.index == 0 and not row.admitted:
             self._leave_queue()
         self._scheduler.remove(row, publish=publish)
@@ -431,6 +493,8 @@ class Engine:
         self._rows[row.handle] = [other for other in rows if other is not row]
         if not self._rows[row.handle]:
             del self._rows[row.handle]
+            if (ticket := self._staged.pop(row.handle, None)) is not None:
+                ticket.cancel()
 
     def _drop(self, handle: GenerationHandle, *, publish: bool = True) -> None:
         for row in list(self._rows.get(handle, ())):

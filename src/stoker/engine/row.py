@@ -30,6 +30,7 @@ class Row:
     looked_up_at: int = -1  # publications in the prefix cache when it was last asked for this row
     published: Node | None = None  # the last node of what it has given to the prefix cache
     num_generated: int = 0
+    untold: list[int] = field(default_factory=list)  # generated before an interruption, not delivered yet
     admitted: bool = False  # has run at least once (a preempted row waits again, admitted)
 
     @property

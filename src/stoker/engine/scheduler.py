@@ -60,6 +60,7 @@ class PrefixCache(Protocol):
         after: Node | None,
     ) -> Node | None: ...
     def reclaim(self, num_blocks: int) -> int: ...
+    def release_pending(self) -> bool: ...
 
 
 # Blocks the prefix cache gives up at a time when a row needs memory.
@@ -246,8 +247,10 @@ class Scheduler:
 
     def _reclaim(self) -> bool:
         """Takes memory back from the prefix cache; False when it has none left."""
-        if self._prefixes is None or not len(self._prefixes):
+        if self._prefixes is None:
             return False
+        if not len(self._prefixes):
+            return self._prefixes.release_pending()
         self._prefixes.reclaim(_RECLAIM_BLOCKS)
         return True
 

@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from stoker.api.system.disk import DiskCacheStats
+
 
 class Health(BaseModel):
     status: Literal["ok"]
@@ -118,6 +120,7 @@ class Stats(BaseModel):
     prompt_cache: PromptCacheStats
     response_store: ResponseStoreStats
     kv_quant: KvQuantStats
+    ssd_cache: DiskCacheStats | None = None  # left out without a disk cache
     admission: AdmissionStats
     batch: BatchStats
     process: ProcessStats

@@ -7,6 +7,7 @@ from typing import Any
 import psutil
 
 from stoker.api.state import ApiState
+from stoker.api.system.disk import disk_object
 
 
 def stats_object(state: ApiState) -> dict[str, Any]:
@@ -20,6 +21,7 @@ def stats_object(state: ApiState) -> dict[str, Any]:
         "prompt_cache": _prompt_cache(state),
         "response_store": {"entries": 0, "bytes": 0, "max_bytes": 0, "ttl_ms": 0},
         "kv_quant": _kv_quant(state),
+        **disk_object(state),
         "admission": _admission(state),
         "batch": _batch(state),
         "process": _process(state),
