@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from tests.engine.test_disk import LONG, ask, engines, eventually, model
@@ -11,7 +12,7 @@ from tests.engine.test_engine import collect, prompt, reference_greedy, request
 from stoker.cache.disk.checkpoint import Checkpoint, decode, encode, identity_of
 from stoker.cache.disk.segment import BadSegment
 from stoker.core import SamplingParams, TokenEvent
-from stoker.engine.checkpoints import request_identity
+from stoker.engine.checkpoints import can_resume, request_identity
 
 __all__ = ["engines", "model"]
 
@@ -90,6 +91,13 @@ def test_log_probabilities_and_several_choices_leave_none(engines, tmp_path):
     interrupt(engine, request(LONG, max_tokens=40, n=2), 10)
     engine.flush_cache(30)
     assert checkpoints(tmp_path) == []
+
+
+@pytest.mark.parametrize("fact", [{"namespace": "adapter"}, {"constraint": object()}])
+def test_states_that_are_not_saved_rule_it_out(fact):
+    plain = {"n": 1, "sampling": SEEDED}
+    assert can_resume(SimpleNamespace(**plain))
+    assert not can_resume(SimpleNamespace(**plain, **fact))
 
 
 def test_success_leaves_none(model, engines, tmp_path):

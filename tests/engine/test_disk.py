@@ -404,14 +404,14 @@ def test_conversations_on_two_engines_and_one_folder_keep_apart(model, engines):
     if isinstance(model, NativeDecoder):
         pytest.skip("one native model serves one engine at a time")
     opening = prompt(1, 70)
-    secrets = [opening + prompt(300 + number, 40) for number in range(8)]
-    expected = [reference_greedy(model, ids, 8) for ids in secrets]
+    secrets = [opening + prompt(300 + number, 40) for number in range(6)]
+    expected = [reference_greedy(model, ids, 4) for ids in secrets]
     pair = [engines(num_blocks=14), engines(num_blocks=14)]
     chooser = torch.Generator().manual_seed(5)
-    for round_number in range(4):
-        order = torch.randint(0, 8, (10,), generator=chooser).tolist()
+    for round_number in range(3):
+        order = torch.randint(0, 6, (6,), generator=chooser).tolist()
         handles = [
-            (number, pair[position % 2].submit(request(secrets[number], max_tokens=8, sampling=GREEDY)))
+            (number, pair[position % 2].submit(request(secrets[number], max_tokens=4, sampling=GREEDY)))
             for position, number in enumerate(order)
         ]
         for number, handle in handles:
@@ -419,7 +419,7 @@ def test_conversations_on_two_engines_and_one_folder_keep_apart(model, engines):
         for engine in pair:
             assert engine.flush_cache(30).failed_spills == 0
             engine._disk._store.refresh()
-        if round_number == 1:
+        if round_number == 0:
             pair[0].close(flush_timeout_s=30)
             pair[0] = engines(num_blocks=14)
     assert sum(engine.disk_stats().restores for engine in pair) > 0

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from stoker.api.disk_metrics import DiskCollector
 from stoker.api.engine_port import EngineLike, StatsLike
 
 _WAIT_BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
@@ -58,6 +59,7 @@ class Metrics:
     def watch_engine(self, engine: EngineLike) -> None:
         """Adds the engine's own figures to the registry. Once per engine."""
         self.registry.register(_EngineCollector(engine))
+        self.registry.register(DiskCollector(engine))
 
     def render(self) -> bytes:
         """The text exposition format, version 0.0.4."""

@@ -2,7 +2,7 @@
 
 The same request, asked again, says that again and goes on with the token that was already drawn. Its
 random numbers depend on the position alone, so the rest is what an uninterrupted run would have said.
-Left to ordinary generation: several choices, log-probabilities.
+Left to ordinary generation: several choices, log-probabilities, constraints, other namespaces.
 """
 
 from __future__ import annotations
@@ -61,7 +61,11 @@ class Checkpoints:
 
 
 def can_resume(request: GenerationRequest) -> bool:
-    return request.n == 1 and request.sampling.logprobs < 0 and not request.namespace
+    if request.n != 1 or request.sampling.logprobs >= 0:
+        return False
+    # Rows of another namespace (adapters) hold other keys and values than the disk's, and a constraint has a
+    # state that is not saved. Read by name, because not every kind of request has these.
+    return not any(getattr(request, name, None) for name in ("namespace", "constraint"))
 
 
 def request_identity(request: GenerationRequest, max_tokens: int) -> str:

@@ -62,3 +62,11 @@ async def test_a_key_is_asked_for() -> None:
 async def test_stats_have_the_disk_cache_when_there_is_one() -> None:
     front = make_front(disk=STATS)
     assert (await front.get("/stats")).json()["ssd_cache"] == STATS.as_json()
+
+
+async def test_metrics_have_it_too(front: Front) -> None:
+    text = (await make_front(disk=STATS).get("/metrics")).text
+    assert "stoker_ssd_cache_failed_spills_total 9.0" in text
+    assert "stoker_ssd_cache_longest_durable_prefix_tokens 10.0" in text
+    assert "stoker_ssd_cache_writing 1.0" in text
+    assert "ssd_cache" not in (await front.get("/metrics")).text
