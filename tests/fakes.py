@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
 
+from stoker.cache.disk.stats import NOTHING_TO_FLUSH, DiskStats, FlushReport
 from stoker.chat.model import TextModel
 from stoker.core import (
     Alternative,
@@ -92,6 +93,12 @@ class ScriptedStats:
     prefix_max_bytes: int = 0
     prefix_hits: int = 0
     prefix_misses: int = 0
+    prefix_scans: int = 0
+    session_hits: int = 0
+    session_misses: int = 0
+    prefilling_rows: int = 0
+    kv_projected_bytes: int = 0
+    preemptions: int = 0
 
 
 class ScriptedHandle:
@@ -142,10 +149,22 @@ class ScriptedEngine:
     prefill_s: float = 0.0
     counters: ScriptedStats = field(default_factory=ScriptedStats)
     requests: list[GenerationRequest] = field(default_factory=list)
+    closed_sessions: list[str] = field(default_factory=list)
+    disk: DiskStats | None = None
+    flush_report: FlushReport = NOTHING_TO_FLUSH
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def stats(self) -> ScriptedStats:
         return self.counters
+
+    def close_session(self, label: str) -> None:
+        self.closed_sessions.append(label)
+
+    def disk_stats(self) -> DiskStats | None:
+        return self.disk
+
+    def flush_cache(self, timeout_s: float) -> FlushReport:
+        return self.flush_report
 
     def submit(self, request: GenerationRequest) -> ScriptedHandle:
         room = self.max_context - len(request.prompt_ids)

@@ -63,3 +63,10 @@ def test_bfloat16_needs_the_instructions(tmp_path: Path, line: str, expected: bo
 def test_a_system_without_cpuinfo(tmp_path: Path):
     assert machine.cpu_features(tmp_path / "absent") == frozenset()
     assert machine.cpu_name(tmp_path / "absent")
+
+
+def test_memory_bandwidth_is_measured_once():
+    machine.memory_bandwidth_gbs.cache_clear()
+    measured = machine.memory_bandwidth_gbs()
+    assert measured > 0.01
+    assert machine.memory_bandwidth_gbs() == measured

@@ -73,7 +73,7 @@ def settings_page() -> str:
 
 def _row(setting: Setting) -> str:
     flags = ", ".join(f"`{flag}`" for flag in setting.flags) or "none"
-    if setting.kind == "bool":
+    if setting.kind == "bool" and setting.flags:
         flags = f"`{setting.flags[0]}`, `--no-{setting.flags[0][2:]}`"
     kinds = {
         "int": "whole number",
@@ -84,7 +84,9 @@ def _row(setting: Setting) -> str:
         "path": "path",
     }
     accepts = setting.range_help if setting.choices else f"{kinds[setting.kind]} {setting.range_help}".strip()
-    unit = {"MiB": " MiB", "GB": " GB", "MS": " ms", "TOKENS": " tokens"}.get(setting.unit, "")
+    unit = {"MiB": " MiB", "GB": " GB", "MS": " ms", "TOKENS": " tokens", "SECONDS": " s", "GiB": " GiB"}.get(
+        setting.unit, ""
+    )
     cells = (
         f"`{setting.name}`",
         flags,

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
 from stoker import machine
+from stoker.cache.disk import DiskConfig, Namespace
 from stoker.chat.model import TextModel
-from stoker.config import Settings
+from stoker.config import SettingError, Settings
 from stoker.core import SamplingParams
 from stoker.engine import Engine, EngineConfig
+from stoker.fit import Fit, transient_bytes
 from stoker.kernels import native
 from stoker.kv.base import LayerSpec
 from stoker.kv.blocks import BLOCK_SIZE
@@ -28,12 +32,13 @@ from stoker.library.registry import find_model, list_models
 from stoker.models import load_model
 from stoker.models.formats import open_checkpoint
 from stoker.models.native_decoder import accelerate
+from stoker.namespace import namespace_of
 from stoker.numerics import Numerics, choose_numerics
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from stoker.api import ApiState
+    from stoker.api import ApiState, MachineFigures
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +56,7 @@ class Served:
     device: str
     numerics: Numerics
     layers: tuple[LayerSpec, ...]
-    weights_bytes: int
+    fit: Fit
 
     def sampling(self, *, seed: int | None = None) -> SamplingParams:
         """How to sample when a request says nothing: settings > the model's file > built-in."""
@@ -65,15 +70,17 @@ class Served:
             seed=seed,
         )
 
-    def close(self, timeout_s: float = 0.0) -> None:
-        """Running requests may finish for `timeout_s` seconds; the rest are cancelled."""
-        self.engine.close(timeout_s)
+    def close(self, timeout_s: float = 0.0, *, flush_timeout_s: float = 0.0) -> None:
+        """Running requests may finish for `timeout_s` seconds; the rest are cancelled. What the disk cache
+        lacks is written for up to `flush_timeout_s`."""
+        self.engine.close(timeout_s, flush_timeout_s=flush_timeout_s)
 
 
 def load_served_model(settings: Settings, entry: ModelEntry | None = None) -> Served:
     """Loads the weights of `entry` (or of what `settings.model` names) and starts its engine.
 
-    Raises ModelNotFound, AmbiguousModel, UnsupportedModel or CorruptModel.
+    Raises ModelNotFound, AmbiguousModel, UnsupportedModel or CorruptModel, and SettingError for a
+    memory budget that does not hold the model.
     """
     if entry is None:
         entry = find_model(settings.model or "")
@@ -97,20 +104,54 @@ def load_served_model(settings: Settings, entry: ModelEntry | None = None) -> Se
         text = reading.result()
     model = accelerate(decoder)
     layers = model.facts.layers
+    step_bytes = transient_bytes(
+        max_rows=settings.batch,
+        prefill_chunk=settings.prefill_chunk or EngineConfig().prefill_chunk,
+        vocab_size=model.facts.vocab_size,
+        hidden_size=_number(checkpoint.config, "hidden_size"),
+        intermediate_size=_number(checkpoint.config, "intermediate_size"),
+    )
+    fit = Fit(
+        usable_bytes=usable_bytes(settings, device),
+        weights_bytes=decoder.nbytes,
+        transient_bytes=step_bytes,
+        token_bytes=token_bytes(layers, numerics.kv),
+        window=model.facts.max_context,
+    )
+    enforced = enforced_context(settings, fit)
     num_blocks = kv_blocks(
         layers,
         dtype=numerics.kv,
         wanted_tokens=settings.batch * model.facts.max_context,
         cache_bytes=int(settings.prompt_cache * 2**30),
-        budget_bytes=kv_budget_bytes(settings, device),
+        rows_bytes=budget_bytes(settings.kv_budget),
+        room_bytes=kv_room_bytes(settings, device, fit),
     )
     kv = paged_kv(layers, num_blocks=num_blocks, dtype=numerics.kv, device=device)
-    text = replace(text, max_context=min(model.facts.max_context, kv.capacity_tokens))
+    context = min(model.facts.max_context, kv.capacity_tokens, enforced or model.facts.max_context)
+    text = replace(text, max_context=context, enforces_context=context == enforced)
     native_kernels = device == "cpu" and native.library() is not None
     if native_kernels:
         native.set_num_threads(threads)
         torch.set_num_threads(1)
-    config = engine_config(settings, text, native_kernels=native_kernels)
+    config = replace(
+        engine_config(settings, text, enforced=enforced, native_kernels=native_kernels),
+        disk=disk_config(
+            settings,
+            lambda root: namespace_of(
+                entry.id,
+                entry.weights,
+                checkpoint.config,
+                text.tokenizer,
+                layers,
+                numerics,
+                device=device,
+                quantize=settings.quantize,
+                max_context=settings.context_limit,
+                digests=root,
+            ),
+        ),
+    )
     engine = Engine(model, kv, config, device=device)
     engine.start()
     log.info("loaded %s on %s in %s", entry.id, device, numerics)
@@ -122,7 +163,7 @@ def load_served_model(settings: Settings, entry: ModelEntry | None = None) -> Se
         device=device,
         numerics=numerics,
         layers=layers,
-        weights_bytes=decoder.nbytes,
+        fit=fit,
     )
 
 
@@ -137,23 +178,32 @@ def build_app(served: Served) -> tuple[FastAPI, ApiState]:
         engine=served.engine,
         settings=ApiSettings.from_settings(settings),
         figures=ModelFigures(
-            weights_bytes=served.weights_bytes,
-            usable_bytes=machine.usable_memory(),
+            fit=served.fit,
             global_layers=len(served.layers) - sliding,
             sliding_layers=sliding,
             kv_codec={torch.bfloat16: "bf16", torch.float16: "f16"}.get(served.numerics.kv, "f32"),
-            enforced_context_tokens=settings.context_limit,
-            kv_budget_bytes=int(settings.kv_budget * 1e9) if settings.kv_budget else None,
+            enforced_context_tokens=enforced_context(settings, served.fit),
+            kv_budget_bytes=budget_bytes(settings.kv_budget),
+            memory_budget_bytes=budget_bytes(settings.memory_budget),
         ),
+        machine=_machine_figures(served.device),
         list_models=list_models,
     )
     return create_app(state), state
 
 
+def _machine_figures(device: str) -> MachineFigures:
+    from stoker.api import MachineFigures
+
+    if device == "cuda":
+        ram_bytes, chip = torch.cuda.mem_get_info()[1], torch.cuda.get_device_name()
+    else:
+        ram_bytes, chip = machine.total_memory(), machine.cpu_name()
+    return MachineFigures(chip, ram_bytes, machine.memory_bandwidth_gbs)
+
+
 def choose_device(wanted: str) -> str:
     """`auto` is the first of cuda, mps and cpu that this machine has. Raises SettingError."""
-    from stoker.config import SettingError
-
     present = {
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),
@@ -175,12 +225,49 @@ def choose_threads(wanted: int | None) -> int:
     return int(inherited) if inherited.isdecimal() and int(inherited) else machine.physical_cores()
 
 
-def kv_budget_bytes(settings: Settings, device: str) -> int:
-    """The setting, else half of what is free now (call it after the weights are loaded)."""
-    if settings.kv_budget is not None:
-        return int(settings.kv_budget * 1e9)
+def budget_bytes(gigabytes: float | None) -> int | None:
+    return None if gigabytes is None else int(gigabytes * 1e9)
+
+
+def usable_bytes(settings: Settings, device: str) -> int:
+    """What weights, keys and values may take together: the budget, else what the device has."""
+    if settings.memory_budget is not None:
+        return int(settings.memory_budget * 1e9)
+    return torch.cuda.mem_get_info()[1] if device == "cuda" else machine.usable_memory()
+
+
+def kv_room_bytes(settings: Settings, device: str, fit: Fit) -> int:
+    """For the keys and values of rows and cache: what the memory budget leaves, else half of what is
+    free now (call it after the weights are loaded)."""
+    if settings.memory_budget is not None:
+        return fit.kv_room_bytes
     free = torch.cuda.mem_get_info()[0] if device == "cuda" else machine.available_memory()
-    return int(free * FREE_SHARE_FOR_KV)
+    return max(int(free * FREE_SHARE_FOR_KV), budget_bytes(settings.kv_budget) or 0)
+
+
+def enforced_context(settings: Settings, fit: Fit) -> int | None:
+    """Tokens that the operator allows a row to hold: by the context limit and by the memory budget,
+    whichever is less; None when neither lowers the model's own window. Raises SettingError for a
+    budget without room."""
+    caps: list[int] = []
+    if settings.context_limit is not None and settings.context_limit <= fit.window:
+        caps.append(settings.context_limit)
+    if settings.memory_budget is not None:
+        safe = fit.max_safe_context // BLOCK_SIZE * BLOCK_SIZE
+        if not safe:
+            needed = fit.total_bytes(BLOCK_SIZE) / 1e9
+            raise SettingError(
+                f"a memory budget of {settings.memory_budget:g} GB does not hold the model: "
+                f"it needs at least {needed:.3g} GB"
+            )
+        if safe < fit.window:
+            caps.append(safe)
+    return min(caps, default=None)
+
+
+def token_bytes(layers: tuple[LayerSpec, ...], dtype: torch.dtype) -> int:
+    """Keys and values of one token."""
+    return max(1, sum(2 * layer.num_kv_heads * layer.head_dim * dtype.itemsize for layer in layers))
 
 
 def kv_blocks(
@@ -188,17 +275,22 @@ def kv_blocks(
     *,
     dtype: torch.dtype,
     wanted_tokens: int,
-    budget_bytes: int,
+    room_bytes: int,
     cache_bytes: int = 0,
+    rows_bytes: int | None = None,
 ) -> int:
-    """Blocks for `wanted_tokens` over all rows and `cache_bytes` of kept prefixes, as far as the
-    budget reaches; at least one."""
-    token_bytes = max(1, sum(2 * layer.num_kv_heads * layer.head_dim * dtype.itemsize for layer in layers))
-    tokens = min(wanted_tokens + cache_bytes // token_bytes, budget_bytes // token_bytes)
-    return max(1, -(-tokens // BLOCK_SIZE))
+    """Blocks for `wanted_tokens` over all rows (for no more than `rows_bytes` of them, if given) and
+    for `cache_bytes` of kept prefixes, as far as the room reaches; at least one."""
+    per_token = token_bytes(layers, dtype)
+    if rows_bytes is not None:
+        wanted_tokens = min(wanted_tokens, rows_bytes // per_token)
+    wanted_blocks = -(-(wanted_tokens + cache_bytes // per_token) // BLOCK_SIZE)
+    return max(1, min(wanted_blocks, room_bytes // (per_token * BLOCK_SIZE)))
 
 
-def engine_config(settings: Settings, text: TextModel, *, native_kernels: bool = False) -> EngineConfig:
+def engine_config(
+    settings: Settings, text: TextModel, *, enforced: int | None = None, native_kernels: bool = False
+) -> EngineConfig:
     chosen: dict[str, Any] = {"prefill_chunk": settings.prefill_chunk} if settings.prefill_chunk else {}
     if native_kernels:
         # A step of a few tokens is as efficient per token as a large one there, so prefill beside
@@ -207,10 +299,36 @@ def engine_config(settings: Settings, text: TextModel, *, native_kernels: bool =
     return EngineConfig(
         max_rows=settings.batch,
         max_queued=settings.max_queued,
-        max_context=settings.context_limit,
+        max_context=enforced,
+        kv_budget_bytes=budget_bytes(settings.kv_budget),
         prefix_cache_bytes=int(settings.prompt_cache * 2**30),
+        cache_retention=cast(Any, settings.cache_retention),
+        use_sessions=settings.session_cache,
+        checkpoint_tokens=settings.generation_checkpoint or 0,
         newline_ids=newline_ids(text),
         **chosen,
+    )
+
+
+def disk_config(settings: Settings, namespace: Callable[[Path], Namespace]) -> DiskConfig | None:
+    """None without --ssd-cache. Raises SettingError when that folder cannot be made."""
+    folder = settings.ssd_cache
+    if folder is None or not settings.prompt_cache:
+        return None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        source = settings.sources.get("ssd_cache", "--ssd-cache")
+        raise SettingError(f"{source} {folder} cannot be used: {error.strerror or error}") from None
+    return DiskConfig(
+        dir=folder,
+        namespace=lambda: namespace(folder),
+        max_bytes=int(settings.ssd_cache_max * 2**30),
+        verify=settings.ssd_cache_verify,
+        demote_idle_s=settings.ssd_demote_idle,
+        write_behind=settings.ssd_writebehind,
+        max_queued_bytes=int(settings.ssd_spill_queue_gb * 2**30),
+        prefetch=settings.ssd_prefetch,
     )
 
 
@@ -218,6 +336,12 @@ def newline_ids(text: TextModel) -> frozenset[int]:
     """The token that is a newline; a SentencePiece encoding has a space token beside it."""
     ids = text.tokenizer.encode("\n", add_special=False)
     return frozenset(id for id in ids if text.tokenizer.token_bytes(id) == b"\n")
+
+
+def _number(config: dict[str, Any], name: str) -> int:
+    """Of the language model; 0 when the config does not say."""
+    value = config.get(name, (config.get("text_config") or {}).get(name))
+    return value if isinstance(value, int) else 0
 
 
 def _first(*values: Any) -> Any:

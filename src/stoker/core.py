@@ -48,6 +48,7 @@ class GenerationRequest:
     eos_ids: frozenset[int] = frozenset()  # generation ends after one of these
     n: int = 1  # choices: rows that share the prompt's prefill
     session: str | None = None  # affinity label for the prefix cache; steers, never isolates
+    namespace: str = ""  # what states depend on besides model and tokens (adapters); never mixed
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 StokerError
 ├── InvalidRequest            400  the caller's input is wrong; `param` names the field
 │   ├── ContextLengthExceeded 400  prompt does not fit the model's window or an explicit cap
+│   ├── OverBudget            400  needs more memory than the operator gives to one request
 │   └── TemplateError         400  the chat template refused the messages
 ├── Unauthorized              401
 ├── Forbidden                 403  Host or Origin check
@@ -57,6 +58,11 @@ class InvalidRequest(StokerError):
 class ContextLengthExceeded(InvalidRequest):
     type = "invalid_request_error"
     code = "context_length_exceeded"
+
+
+class OverBudget(InvalidRequest):
+    type = "memory_admission"
+    code = "kv_over_budget"
 
 
 class TemplateError(InvalidRequest):

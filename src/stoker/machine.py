@@ -8,10 +8,14 @@ from __future__ import annotations
 import math
 import os
 import platform
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import psutil
 
+_COPY_BYTES = 64 * 2**20  # larger than any cache
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -45,6 +49,25 @@ def available_memory(cgroup: Path = _CGROUP) -> int:
 def usable_memory(cgroup: Path = _CGROUP) -> int:
     """Bytes a model may take on the CPU: three quarters of the memory."""
     return total_memory(cgroup) * 3 // 4
+
+
+@cache
+def memory_bandwidth_gbs() -> float:
+    """Bytes a second that copying moves (read and written), in units of 10^9, by all threads. Measured
+    once, in about a tenth of a second; other programs' load lowers it."""
+    import numpy as np  # late: the command line asks for other facts, and should answer at once
+
+    source = np.ones(_COPY_BYTES, dtype=np.uint8)
+    parts = np.array_split(np.empty_like(source), physical_cores())
+    offsets = np.cumsum([0, *map(len, parts)])
+    fastest_s = float("inf")
+    with ThreadPoolExecutor(len(parts)) as threads:
+        for _ in range(4):  # the first one also makes the pages resident
+            began = time.perf_counter()
+            # Copying releases the interpreter's lock.
+            list(threads.map(lambda at, part: np.copyto(part, source[at : at + len(part)]), offsets, parts))
+            fastest_s = min(fastest_s, time.perf_counter() - began)
+    return 2 * _COPY_BYTES / fastest_s / 1e9
 
 
 def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

@@ -110,5 +110,48 @@ def test_random_sequences(seed):
         assert pool.num_free == 10_000
 
 
+class Recorder:
+    """What a disk tier would be told."""
+
+    def __init__(self):
+        self.told = []
+
+    def published(self, path, tokens, blocks):
+        self.told.append(("published", list(tokens)))
+
+    def evicting(self, node):
+        self.told.append(("evicting", list(node.tokens)))
+
+    def release_pending(self):
+        return False
+
+
+def test_only_the_base_models_entries_are_told_of():
+    """B40 on disk: what an adapter computed must never be stored under the base model's name."""
+    pool, index = make()
+    index.listener = recorder = Recorder()
+    for namespace, token in (("", 1), ("adapter", 2)):
+        blocks = pool.allocate(1)
+        index.publish([token] * 3, blocks, namespace=namespace)
+        pool.release(blocks)
+    assert [node.tokens[0] for node in index.unsaved_leaves()] == [1]
+    index.clear()
+    assert recorder.told == [("published", [1, 1, 1]), ("evicting", [1, 1, 1])]
+
+
+def test_idle_entries_are_let_go_and_fresh_ones_with_their_beginnings_stay(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("stoker.cache.prefix.time.monotonic", lambda: now[0])
+    pool, index = make()
+    publish(pool, index, [1] * 8)
+    publish(pool, index, [2] * 8)
+    now[0] = 200.0
+    publish(pool, index, [1] * 4 + [3] * 4)
+    assert index.demote(before=150.0) == 3  # both blocks of 2, and the old end of 1
+    assert index.find([1] * 4 + [3] * 4).num_tokens == 8
+    assert index.find([2] * 8).num_tokens == 0
+    assert index.demote(before=150.0) == 0
+
+
 def _common(a, b):
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

@@ -4,6 +4,6 @@ app = create_app(ApiState(text=text_model, engine=engine, settings=ApiSettings()
 """
 
 from stoker.api.application import create_app
-from stoker.api.state import ApiSettings, ApiState, ModelFigures
+from stoker.api.state import ApiSettings, ApiState, MachineFigures, ModelFigures
 
-__all__ = ["ApiSettings", "ApiState", "ModelFigures", "create_app"]
+__all__ = ["ApiSettings", "ApiState", "MachineFigures", "ModelFigures", "create_app"]

@@ -14,6 +14,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from stoker.api import openapi
+from stoker.api.admin.flush.routes import flush_router
+from stoker.api.admin.session_close import session_close_router
 from stoker.api.errors import RouteNotFound, error_response
 from stoker.api.guards import guarded
 from stoker.api.openai.chat.routes import chat_router
@@ -52,7 +54,15 @@ def create_app(state: ApiState) -> FastAPI:
     )
     app.add_exception_handler(StokerError, _on_error)
     app.add_exception_handler(HTTPException, _on_no_route)
-    for router in (system_router, chat_router, completions_router, models_router):
+    routers = (
+        system_router,
+        chat_router,
+        completions_router,
+        models_router,
+        flush_router,
+        session_close_router,
+    )
+    for router in routers:
         app.include_router(router(state))
     openapi.install(app, _DOCUMENTED)
     state.metrics.watch_engine(state.engine)

@@ -25,6 +25,9 @@ from stoker.core import (
 )
 from stoker.errors import GenerationFailed, Unavailable
 
+# A conversation of more tokens is put together for `TextModel.remember_reply` on a worker.
+_INLINE_TOKENS = 8192
+
 
 @dataclass(frozen=True, slots=True)
 class Order:
@@ -69,6 +72,7 @@ class Usage:
 @dataclass(slots=True)
 class _Choice:
     assembler: ReplyAssembler
+    token_ids: list[int] = field(default_factory=list)
     finished: bool = False
     last_token_at: float = 0.0
 
@@ -196,6 +200,7 @@ class Generation:
         if choice.finished:
             return
         self._time_token(choice, now)
+        choice.token_ids.append(event.token_id)
         delta = choice.assembler.push(event)
         _append(updates, index, delta)
         if delta.stopped is not None:
@@ -211,12 +216,22 @@ class Generation:
             raise Unavailable("the server is shutting down")
         delta = choice.assembler.finish(event.reason)
         _append(updates, index, delta)
+        if delta.stopped is None:
+            self._remember(self.order.prompts[number], choice.token_ids)
         self._finish(index, "stop" if delta.stopped is not None else event.reason, updates)
 
     def _finish(self, index: int, reason: FinishReason, updates: list[Update]) -> None:
         self._choices[index].finished = True
         self._num_unfinished -= 1
         updates.append(Update(index, finish_reason=reason))
+
+    def _remember(self, prompt: tuple[int, ...], reply: list[int]) -> None:
+        """For the conversation's next prompt; on a worker where it would hold up the event loop."""
+        text = self._state.text
+        if len(prompt) + len(reply) <= _INLINE_TOKENS:
+            text.remember_reply(prompt, reply)
+        else:
+            self._state.workers.submit(text.remember_reply, prompt, reply)
 
     def _take_prompt(self, event: PromptEvent, now: float) -> None:
         metrics = self._state.metrics

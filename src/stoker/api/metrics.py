@@ -12,7 +12,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from stoker.api.engine_port import EngineLike
+from stoker.api.disk_metrics import DiskCollector
+from stoker.api.engine_port import EngineLike, StatsLike
 
 _WAIT_BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 _TOKEN_BUCKETS_S = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 10)
@@ -58,6 +59,7 @@ class Metrics:
     def watch_engine(self, engine: EngineLike) -> None:
         """Adds the engine's own figures to the registry. Once per engine."""
         self.registry.register(_EngineCollector(engine))
+        self.registry.register(DiskCollector(engine))
 
     def render(self) -> bytes:
         """The text exposition format, version 0.0.4."""
@@ -72,9 +74,18 @@ class _EngineCollector(Collector):
         stats = self._engine.stats()
         yield GaugeMetricFamily("stoker_rows_active", "Rows in the running batch.", stats.active_rows)
         yield GaugeMetricFamily("stoker_rows_queued", "Rows waiting for a place.", stats.pending_rows)
-        yield GaugeMetricFamily("stoker_kv_bytes", "Bytes of keys and values held by rows.", stats.kv_bytes)
+        yield GaugeMetricFamily(
+            "stoker_kv_bytes", "Bytes of keys and values held by rows and the prompt cache.", stats.kv_bytes
+        )
         yield GaugeMetricFamily(
             "stoker_kv_capacity_bytes", "Bytes set aside for keys and values.", stats.kv_capacity_bytes
+        )
+        yield GaugeMetricFamily(
+            "stoker_kv_projected_bytes", "Bytes the running rows may come to need.", stats.kv_projected_bytes
+        )
+        yield from _prompt_cache(stats)
+        yield CounterMetricFamily(
+            "stoker_rows_preempted", "Rows that gave up their memory for a while.", stats.preemptions
         )
         yield CounterMetricFamily("stoker_rows_submitted", "Rows handed to the engine.", stats.submitted_rows)
         yield CounterMetricFamily("stoker_engine_steps", "Forward passes of the engine.", stats.steps)
@@ -86,3 +97,20 @@ class _EngineCollector(Collector):
             "Tokens sampled, cancelled rows included.",
             stats.generated_tokens,
         )
+
+
+def _prompt_cache(stats: StatsLike) -> Iterator[Metric]:
+    for name, help, value in (
+        ("entries", "Blocks of computed prefixes kept.", stats.prefix_entries),
+        ("bytes", "Bytes they take.", stats.prefix_bytes),
+        ("max_bytes", "Bytes they may take.", stats.prefix_max_bytes),
+    ):
+        yield GaugeMetricFamily(f"stoker_prompt_cache_{name}", help, value)
+    for name, help, value in (
+        ("hits", "Requests that found some of their prompt.", stats.prefix_hits),
+        ("misses", "Requests that found none of it.", stats.prefix_misses),
+        ("scans", "Ordinary searches for a prefix.", stats.prefix_scans),
+        ("session_hits", "Requests served from their session's checkpoint.", stats.session_hits),
+        ("session_misses", "Requests with a session that needed the search.", stats.session_misses),
+    ):
+        yield CounterMetricFamily(f"stoker_prompt_cache_{name}", help, value)

@@ -16,6 +16,7 @@ from stoker.api.engine_port import EngineLike
 from stoker.api.metrics import Metrics
 from stoker.chat.model import TextModel
 from stoker.config import Settings
+from stoker.fit import Fit
 
 MIB = 1024 * 1024
 
@@ -61,18 +62,26 @@ class ApiSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFigures:
-    """Figures of the loaded model that `/stats` reports; all from the model's own facts."""
+class MachineFigures:
+    """What `/fit` reports of the machine."""
 
-    weights_bytes: int = 0
-    usable_bytes: int = 0  # memory the fit estimate may use
-    max_safe_context: int | None = None  # tokens; None = the engine's context
+    chip: str = ""
+    ram_bytes: int = 0
+    measure_bandwidth_gbs: Callable[[], float] = lambda: 0.0  # may take a moment; run in a thread
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFigures:
+    """Figures of the loaded model that `/stats` and `/fit` report; all from the model's own facts."""
+
+    fit: Fit | None = None  # None = not known: the engine's context counts as safe
     global_layers: int = 0  # full-attention layers
     sliding_layers: int = 0  # sliding-window layers
     recurrent_layers: int = 0
     kv_codec: str = "bf16"  # of every attention layer
     enforced_context_tokens: int | None = None  # explicit cap set by the operator
-    kv_budget_bytes: int | None = None  # explicit budget set by the operator
+    kv_budget_bytes: int | None = None  # explicit budgets set by the operator
+    memory_budget_bytes: int | None = None
 
 
 class ListedModel(Protocol):
@@ -96,6 +105,7 @@ class ApiState:
     engine: EngineLike
     settings: ApiSettings = field(default_factory=ApiSettings)
     figures: ModelFigures = field(default_factory=ModelFigures)
+    machine: MachineFigures = field(default_factory=MachineFigures)
     list_models: Callable[[], Sequence[ListedModel]] = _no_models  # may read the disk; run in a thread
     metrics: Metrics = field(default_factory=Metrics)
     drain: Drain = field(default_factory=Drain)

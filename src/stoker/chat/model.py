@@ -14,6 +14,7 @@ import tokenizers
 
 from stoker.chat.defaults import GenerationDefaults
 from stoker.chat.messages import normalize_messages
+from stoker.chat.remembered import RememberedTexts, encode_with
 from stoker.chat.shaping import render_conversation
 from stoker.chat.template import ChatTemplate
 from stoker.chat.tokenizer import Tokenizer
@@ -59,6 +60,8 @@ class TextModel:
     max_context: int  # tokens
     architecture: str
     created: int = field(default_factory=lambda: int(time.time()))  # unix seconds
+    remembered: RememberedTexts = field(default_factory=RememberedTexts, compare=False, repr=False)
+    enforces_context: bool = False  # `max_context` is a limit of the operator's, not the model's
 
     @classmethod
     def from_checkpoint(
@@ -140,24 +143,36 @@ class TextModel:
         add_generation_prompt: bool = True,
     ) -> list[int]:
         """Token ids of `render`. The template writes BOS itself where the model wants one; none is
-        added here, as in transformers' `apply_chat_template`."""
+        added here, as in transformers' `apply_chat_template`. A conversation that goes on from a
+        remembered reply keeps that reply's ids."""
         text = self.render(messages, tools, template_kwargs, add_generation_prompt)
-        return self._encode(text, add_special=False)
+        self._refuse_endless(text)
+        return encode_with(self.tokenizer, self.remembered, text)
+
+    def remember_reply(self, prompt_ids: Sequence[int], reply_ids: Sequence[int]) -> None:
+        """The ids the model has just replied with, for the prompt that will contain the reply."""
+        end = len(reply_ids)
+        if end and reply_ids[-1] in self.eos_ids:
+            end -= 1  # the template writes it
+        if end:
+            self.remembered.remember(self.tokenizer, [*prompt_ids, *reply_ids[:end]])
 
     def prompt_from_text(self, text: str) -> list[int]:
         """Token ids of a plain prompt, with the tokenizer's own BOS."""
-        return self._encode(text, add_special=True)
+        self._refuse_endless(text)
+        return self.tokenizer.encode(text, add_special=True)
 
-    def _encode(self, text: str, *, add_special: bool) -> list[int]:
+    def _refuse_endless(self, text: str) -> None:
         """Raises ContextLengthExceeded for a text that cannot fit however it is cut, before the
         seconds it would take to find out exactly."""
         at_least = len(text) // self.tokenizer.longest_token
         if at_least > self.max_context:
             raise ContextLengthExceeded(
                 f"prompt is too long: its {len(text)} characters are more than {at_least} tokens, "
-                f"and the context holds {self.max_context}"
+                f"and the context holds {self.max_context}",
+                type="memory_admission" if self.enforces_context else None,
+                code="context_over_budget" if self.enforces_context else None,
             )
-        return self.tokenizer.encode(text, add_special=add_special)
 
 
 def _find_eos_ids(

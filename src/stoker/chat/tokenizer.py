@@ -44,6 +44,10 @@ class Tokenizer:
         self.eos_id: int | None = self.token_id(self.eos_token)
         self._prefix_ids: list[int] = self._find_prefix_ids()
 
+    def to_json(self) -> str:
+        """Everything that decides which ids a text becomes."""
+        return str(self._backend.to_str())
+
     def encode(self, text: str, add_special: bool = True) -> list[int]:
         """Ids of `text`; control tokens written out in it become their ids.
 
@@ -74,6 +78,18 @@ class Tokenizer:
         for _ in range(self._pieces.strips_start):
             data = data.removeprefix(b" ")
         return data.decode("utf-8", "replace")
+
+    def raw_bytes(self, ids: Iterable[int]) -> bytes:
+        """The bytes of all tokens one after another, special ones by their names."""
+        return b"".join(map(self.token_bytes, ids))
+
+    def text_bytes(self, ids: Iterable[int]) -> bytes:
+        """The text that `encode` made these ids from: `raw_bytes` without the space SentencePiece
+        puts before a text."""
+        data = self.raw_bytes(ids)
+        for _ in range(self._pieces.strips_start):
+            data = data.removeprefix(b" ")
+        return data
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes this token adds to a text, possibly a part of a character.

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import typer
 
 from stoker import __version__
-from stoker.cli import bench, chat, doctor, generate, get, ls, rm, serve, version
+from stoker.cli import bench, cache, chat, doctor, generate, get, ls, rm, serve, version
 from stoker.cli.output import note
 
 HELP = """A private AI endpoint on this machine, speaking the OpenAI protocol.
@@ -57,6 +57,7 @@ VERBS = {
     "get": get,
     "ls": ls,
     "rm": rm,
+    "cache": cache,
     "bench": bench,
     "doctor": doctor,
     "version": version,

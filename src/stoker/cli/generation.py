@@ -65,6 +65,7 @@ def generate_reply(
         eos_ids=served.text.eos_ids,
     )
     pieces: list[str] = []
+    token_ids: list[int] = []
     reason, prompt_tokens, cached_tokens = "stop", len(prompt_ids), 0
     started = first_token = last_token = time.perf_counter()
 
@@ -82,12 +83,14 @@ def generate_reply(
                     last_token = time.perf_counter()
                     if assembler.num_tokens == 0:
                         first_token = last_token
+                    token_ids.append(event.token_id)
                     take(assembler.push(event).text)
                 elif isinstance(event, FinishEvent):
                     reason = event.reason
                     take(assembler.finish(event.reason).text)
                 elif isinstance(event, ErrorEvent):
                     raise GenerationFailed(event.message)
+    served.text.remember_reply(prompt_ids, token_ids)
     return Reply(
         text="".join(pieces),
         reason=reason,

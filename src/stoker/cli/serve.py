@@ -25,12 +25,18 @@ if TYPE_CHECKING:
 PROBE_TIMEOUT_S = 2.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 NETWORK_SETTINGS = ("host", "port", "api_key", "allowed_hosts", "allowed_origins", "body_limit")
-SCHEDULING_SETTINGS = ("batch", "max_queued", "prefill_chunk", "kv_budget", "prompt_cache")
+SCHEDULING_SETTINGS = ("batch", "max_queued", "prefill_chunk", "kv_budget", "memory_budget", "prompt_cache")
+DISK_SETTINGS = ("ssd_cache", "ssd_cache_max", "ssd_cache_verify", "ssd_demote_idle", "generation_checkpoint")
 PROCESS_SETTINGS = ("shutdown_timeout_ms", "log_level", "access_log")
 
 
 @with_settings(
-    *MODEL_SETTINGS, *NETWORK_SETTINGS, *SCHEDULING_SETTINGS, *SAMPLING_SETTINGS, *PROCESS_SETTINGS
+    *MODEL_SETTINGS,
+    *NETWORK_SETTINGS,
+    *SCHEDULING_SETTINGS,
+    *DISK_SETTINGS,
+    *SAMPLING_SETTINGS,
+    *PROCESS_SETTINGS,
 )
 def run(
     settings: Settings,
@@ -52,6 +58,8 @@ def run(
     memory; on a fresh machine a small starter is downloaded. Ctrl-C lets running answers
     finish; a second Ctrl-C ends at once.
     """
+    for line in ignored(settings):
+        note(line)
     refuse_second_server(settings.port)
     with _bind(settings) as listener:
         entry = find_or_choose(pick_model(settings, positional, query))
@@ -71,6 +79,7 @@ def _serve(settings: Settings, entry: ModelEntry, listener: socket.socket) -> No
         served = load_served_model(settings, entry)
         app, state = build_app(served)
     gc.freeze()  # the modules and the model stay for good; later collections need not visit them
+    stopping_at: list[float] = []
     try:
 
         def on_started() -> None:
@@ -78,6 +87,7 @@ def _serve(settings: Settings, entry: ModelEntry, listener: socket.socket) -> No
             note(banner(settings, port, served.text.id, time.perf_counter() - started))
 
         def on_stopping() -> None:
+            stopping_at.append(time.monotonic())
             state.drain.begin()
             active = served.engine.stats().active_rows
             note(
@@ -90,7 +100,18 @@ def _serve(settings: Settings, entry: ModelEntry, listener: socket.socket) -> No
     except OSError as error:  # another server began to listen while this one loaded
         fail(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}")
     finally:
-        served.close()
+        used_s = time.monotonic() - stopping_at[0] if stopping_at else 0.0
+        served.close(flush_timeout_s=max(0.0, settings.shutdown_timeout_ms / 1000 - used_s))
+
+
+def ignored(settings: Settings) -> list[str]:
+    """Warnings about disk cache settings that have no effect."""
+    if settings.ssd_cache is not None:
+        if settings.prompt_cache:
+            return []
+        return ["Warning: --ssd-cache is ignored, because --prompt-cache 0 keeps no prefixes."]
+    given = [name for name in DISK_SETTINGS if settings.sources.get(name, "default") != "default"]
+    return [f"Warning: {settings.sources[name]} is ignored without --ssd-cache." for name in given]
 
 
 def refuse_second_server(port: int) -> None:

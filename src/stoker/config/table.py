@@ -185,21 +185,118 @@ class Settings:
     kv_budget: float | None = _declare(
         None,
         "float",
-        "memory for the keys and values of all running requests, in units of 10^9 bytes",
+        "memory for the keys and values of all running requests, in units of 10^9 bytes; a request waits "
+        "while its prompt and max_tokens would exceed it, and is refused when they do alone",
         flags="--kv-budget",
         group="Scheduling and memory",
         unit="GB",
         low=0.001,
         high=1_000_000,
-        default_help="half of the memory that is free once the model is loaded",
+        default_help="no such limit",
     )
-
+    memory_budget: float | None = _declare(
+        None,
+        "float",
+        "memory for weights, keys and values together, in units of 10^9 bytes; answers are cut to what "
+        "fits, and a prompt that leaves no room is refused",
+        flags="--memory-budget",
+        group="Scheduling and memory",
+        unit="GB",
+        low=0.001,
+        high=1_000_000,
+        default_help="half of the memory that is free once the model is loaded, for keys and values",
+    )
     prompt_cache: float = _declare(
         8.0,
         "float",
         "memory for keys and values kept from earlier requests, for those that begin alike; 0 keeps none",
         flags="--prompt-cache",
         group="Scheduling and memory",
+        unit="GiB",
+        low=0,
+        high=1_000_000,
+    )
+    cache_retention: str = _declare(
+        "lru",
+        "str",
+        "what leaves the prompt cache first: lru what was used longest ago, cost-size what has saved the "
+        "fewest tokens for its size",
+        group="Scheduling and memory",
+        choices=("lru", "cost-size"),
+    )
+    session_cache: bool = _declare(
+        True,
+        "bool",
+        "keep and find the newest cache entry of each session label; 0 ignores the labels",
+        group="Scheduling and memory",
+    )
+
+    # Disk cache
+    ssd_cache: Path | None = _declare(  # noqa: RUF009 (a field, like the others)
+        None,
+        "path",
+        "folder where computed prefixes outlive the process; may be shared by several servers",
+        flags="--ssd-cache",
+        group="Disk cache",
+        unit="DIR",
+        default_help="no disk cache",
+    )
+    ssd_cache_max: float = _declare(
+        0.0,
+        "float",
+        "cap on everything stoker wrote into that folder, the oldest going first; 0 is unlimited",
+        flags="--ssd-cache-max",
+        group="Disk cache",
+        unit="GiB",
+        low=0,
+        high=1_000_000,
+    )
+    ssd_cache_verify: bool = _declare(
+        False,
+        "bool",
+        "check every tensor read back against its hash (headers are always checked)",
+        flags="--ssd-cache-verify",
+        group="Disk cache",
+    )
+    ssd_demote_idle: float = _declare(
+        300.0,
+        "float",
+        "prefixes unused for so long leave memory once they are on disk; 0 never",
+        flags="--ssd-demote-idle",
+        group="Disk cache",
+        unit="SECONDS",
+        low=0,
+        high=100_000_000,
+    )
+    generation_checkpoint: int | None = _declare(
+        None,
+        "int",
+        "save a running generation after every so many tokens, so that the same request can go on after "
+        "an interruption",
+        flags="--generation-checkpoint",
+        group="Disk cache",
+        unit="TOKENS",
+        low=1,
+        high=1_000_000,
+        default_help="off",
+    )
+    ssd_writebehind: bool = _declare(
+        True,
+        "bool",
+        "write prefixes as they are computed; off writes only what leaves memory",
+        group="Disk cache",
+    )
+    ssd_prefetch: bool = _declare(
+        True,
+        "bool",
+        "read beside running generations; off reads in their thread",
+        group="Disk cache",
+    )
+    ssd_spill_queue_gb: float = _declare(
+        2.0,
+        "float",
+        "generation checkpoints that may wait to be written; older ones are superseded. 0 keeps the newest",
+        group="Disk cache",
         unit="GiB",
         low=0,
         high=1_000_000,

@@ -17,14 +17,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import torch
 
-from stoker.cache import PrefixIndex
+from stoker.cache import PrefixIndex, PromptCache, Retention
+from stoker.cache.disk import NOTHING_TO_FLUSH, DiskConfig, DiskStats, DiskTier, FlushReport
+from stoker.cache.disk.restore import Ticket
 from stoker.core import (
     ErrorEvent,
     Event,
@@ -34,14 +36,16 @@ from stoker.core import (
     PromptEvent,
     TokenEvent,
 )
+from stoker.engine.checkpoints import Checkpoints
 from stoker.engine.executor import Executor
 from stoker.engine.handle import GenerationHandle
 from stoker.engine.row import Row
 from stoker.engine.sampling import RowFailure, Sampled, SamplerRow
-from stoker.engine.scheduler import Scheduled, Scheduler
-from stoker.errors import ContextLengthExceeded, QueueFull, Unavailable
+from stoker.engine.scheduler import Scheduled, Scheduler, blocks_for
+from stoker.errors import ContextLengthExceeded, OverBudget, QueueFull, Unavailable
 from stoker.kv.base import KVLayout
 from stoker.kv.blocks import BLOCK_SIZE, BlockPool
+from stoker.kv.transfer import BlockTransfer
 from stoker.models.base import CausalLM
 
 log = logging.getLogger(__name__)
@@ -55,7 +59,12 @@ class EngineConfig:
     prefill_chunk: int = 256  # prompt tokens per step, all prefilling rows together
     busy_chunk: int = 64  # the same while other rows decode (more when more rows do)
     prefix_cache_bytes: int = 0  # keys and values kept for requests that begin alike; 0 = none
-    max_context: int | None = None  # tokens a row may hold; None = what the model was made for
+    disk: DiskConfig | None = None  # where kept prefixes outlive the process; needs prefix_cache_bytes
+    checkpoint_tokens: int = 0  # a running generation is saved to disk every so many tokens; 0 = never
+    cache_retention: Retention = "lru"  # what leaves the prefix cache first
+    use_sessions: bool = True  # False: session labels are ignored
+    max_context: int | None = None  # tokens a row may hold, set by the operator; None = the model's
+    kv_budget_bytes: int | None = None  # that running rows together may come to need; None = no limit
     newline_ids: frozenset[int] = frozenset()  # tokens XTC must not remove
 
 
@@ -77,6 +86,11 @@ class EngineStats:
     prefix_max_bytes: int = 0
     prefix_hits: int = 0  # requests that found some of their prompt there
     prefix_misses: int = 0
+    prefix_scans: int = 0  # ordinary searches for them
+    session_hits: int = 0  # requests whose session's checkpoint was used, without a search
+    session_misses: int = 0  # requests with a session that needed the search
+    prefilling_rows: int = 0  # of the active ones, those still computing their prompt
+    kv_projected_bytes: int = 0  # what the active rows may come to need
 
 
 class MeasuredKV(KVLayout, Protocol):
@@ -92,6 +106,8 @@ class MeasuredKV(KVLayout, Protocol):
     def bytes_per_block(self) -> int: ...
     @property
     def pool(self) -> BlockPool: ...
+    @property
+    def parts(self) -> Mapping[str, torch.Tensor]: ...
 
 
 class Engine:
@@ -111,16 +127,35 @@ class Engine:
         self.max_context = min(context, kv.capacity_tokens)
         self._kv = kv
         max_blocks = self.config.prefix_cache_bytes // kv.bytes_per_block
-        self._prefixes = PrefixIndex(kv.pool, block_size=BLOCK_SIZE, max_blocks=max_blocks)
+        index = PrefixIndex(
+            kv.pool, block_size=BLOCK_SIZE, max_blocks=max_blocks, retention=self.config.cache_retention
+        )
+        self._prefixes = PromptCache(index, use_sessions=self.config.use_sessions)
+        budget_bytes = self.config.kv_budget_bytes
+        self._budget_blocks = None if budget_bytes is None else budget_bytes // kv.bytes_per_block
         self._executor = Executor(model, kv, torch.device(device))
         self._scheduler = Scheduler(
             kv,
             max_rows=self.config.max_rows,
             prefill_chunk=self.config.prefill_chunk,
             busy_chunk=self.config.busy_chunk,
+            budget_blocks=self._budget_blocks,
             prefixes=self._prefixes if max_blocks else None,
             on_admit=self._on_admit,
         )
+        self._disk: DiskTier | None = None
+        if self.config.disk is not None and max_blocks:
+            self._disk = DiskTier(
+                self.config.disk,
+                kv.pool,
+                index,
+                BlockTransfer(kv),
+                post=self._post_from_outside,
+                busy=lambda: bool(self._scheduler.running),
+            )
+        self._checkpoints: Checkpoints | None = None
+        if self._disk is not None and self.config.checkpoint_tokens:
+            self._checkpoints = Checkpoints(self._disk, self.config.checkpoint_tokens)
         # Shared with callers, under _changed: messages for the engine thread, and the queue's length.
         self._changed = threading.Condition()
         self._inbox: list[Callable[[], None]] = []
@@ -130,20 +165,24 @@ class Engine:
         # The engine thread's own.
         self._rows: dict[GenerationHandle, list[Row]] = {}
         self._outbox: list[tuple[GenerationHandle, list[Event]]] = []
+        self._staged: dict[GenerationHandle, Ticket] = {}  # they wait for their prompt to come from disk
         self._exclusive: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
-        self._prefix_hits = self._prefix_misses = 0
+        self._prefix_hits = self._prefix_misses = self._prefix_scans = 0
+        self._session_hits = self._session_misses = 0
         self._submitted_rows = self._steps = self._prompt_tokens = self._generated_tokens = 0
         self._thread = threading.Thread(target=self._run, name="stoker-engine", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+        if self._disk is not None:
+            self._disk.start()
 
     def submit(self, request: GenerationRequest) -> GenerationHandle:
         """Queues a request and returns at once.
 
-        Raises ContextLengthExceeded when the prompt leaves no room for a token, QueueFull when
-        `max_queued` requests wait already, Unavailable when the engine is closing. Nothing is
-        queued then.
+        Raises ContextLengthExceeded when the prompt leaves no room for a token, OverBudget when a
+        choice may come to need more than the whole KV budget, QueueFull when `max_queued` requests
+        wait already, Unavailable when the engine is closing. Nothing is queued then.
         """
         num_prompt = len(request.prompt_ids)
         if num_prompt >= self.max_context:
@@ -153,6 +192,8 @@ class Engine:
         )
         room = self.max_context - num_prompt
         max_tokens = room if request.max_tokens is None else min(request.max_tokens, room)
+        if self._budget_blocks is not None and blocks_for(num_prompt + max_tokens) > self._budget_blocks:
+            raise self._over_budget(num_prompt, max_tokens, self._budget_blocks * BLOCK_SIZE)
         rows = [
             Row(
                 request=request,
@@ -167,6 +208,7 @@ class Engine:
                 ),
                 tokens=list(request.prompt_ids),
                 max_tokens=max_tokens,
+                session=request.session,
             )
             for index in range(request.n)
         ]
@@ -195,10 +237,17 @@ class Engine:
             self._post(lambda: self._exclusive.append((work, future)))
         return future
 
+    def close_session(self, label: str) -> None:
+        """Forgets what the session published last; requests under way no longer count as its own.
+        A later request starts a new association."""
+        with self._changed:
+            self._post(lambda: self._close_session(label))
+
     def stats(self) -> EngineStats:
+        running = list(self._scheduler.running)
         return EngineStats(
-            active_rows=len(self._scheduler.running),
-            pending_rows=len(self._scheduler.waiting),
+            active_rows=len(running),
+            pending_rows=len(self._scheduler.waiting) + len(self._staged),
             submitted_rows=self._submitted_rows,
             steps=self._steps,
             prompt_tokens=self._prompt_tokens,
@@ -211,11 +260,24 @@ class Engine:
             prefix_max_bytes=self._prefixes.max_blocks * self._kv.bytes_per_block,
             prefix_hits=self._prefix_hits,
             prefix_misses=self._prefix_misses,
+            prefix_scans=self._prefix_scans,
+            session_hits=self._session_hits,
+            session_misses=self._session_misses,
+            prefilling_rows=sum(not row.num_generated for row in running),
+            kv_projected_bytes=self._scheduler.projected_blocks * self._kv.bytes_per_block,
         )
 
-    def close(self, timeout_s: float = 0.0) -> None:
+    def disk_stats(self) -> DiskStats | None:
+        """None without a disk tier."""
+        return self._disk.stats() if self._disk is not None else None
+
+    def flush_cache(self, timeout_s: float) -> FlushReport:
+        """Waits until everything published so far is on disk."""
+        return self._disk.flush(timeout_s) if self._disk is not None else NOTHING_TO_FLUSH
+
+    def close(self, timeout_s: float = 0.0, *, flush_timeout_s: float = 0.0) -> None:
         """Refuses new work, lets active requests finish for up to `timeout_s` seconds, cancels the
-        rest and ends the thread."""
+        rest, ends the thread and takes up to `flush_timeout_s` to write what is not on disk yet."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -226,6 +288,8 @@ class Engine:
             self._stopped = True
             self._changed.notify()
         self._thread.join()
+        if self._disk is not None:
+            self._disk.close(flush_timeout_s)
 
     def _too_long(self, num_prompt: int) -> ContextLengthExceeded:
         message = (
@@ -239,8 +303,15 @@ class Engine:
                 code="context_over_budget",
             )
         if self.max_context == self._kv.capacity_tokens:
-            message += ", or give the server more memory (--kv-budget)"
+            message += ", or give the server more memory"
         return ContextLengthExceeded(message)
+
+    def _over_budget(self, num_prompt: int, max_tokens: int, budget: int) -> OverBudget:
+        return OverBudget(
+            f"the request may come to hold {num_prompt + max_tokens} tokens ({num_prompt} of prompt, "
+            f"{max_tokens} of reply), and the server's KV budget is {budget} tokens; "
+            f"lower max_tokens, shorten the prompt, or raise the budget (--kv-budget)"
+        )
 
     # Messages to the engine thread.
 
@@ -248,6 +319,10 @@ class Engine:
         """Under _changed."""
         self._inbox.append(message)
         self._changed.notify()
+
+    def _post_from_outside(self, message: Callable[[], None]) -> None:
+        with self._changed:
+            self._post(message)
 
     def _request_stop(self, handle: GenerationHandle, index: int) -> None:
         with self._changed:
@@ -276,14 +351,18 @@ class Engine:
         if not self._has_work():
             self._deliver()
         with self._changed:
-            self._changed.wait_for(lambda: self._inbox or self._stopped or self._closing or self._has_work())
+            self._changed.wait_for(
+                lambda: (
+                    self._inbox or self._stopped or (self._closing and not self._staged) or self._has_work()
+                )
+            )
             messages, self._inbox = self._inbox, []
         for message in messages:
             message()
-        return not self._stopped and (self._has_work() or not self._closing)
+        return not self._stopped and bool(self._has_work() or self._staged or not self._closing)
 
     def _has_work(self) -> bool:
-        return bool(self._rows or self._exclusive)
+        return bool(self._scheduler.running or self._scheduler.waiting or self._exclusive)
 
     def _turn(self) -> None:
         """Schedule, run, account for the result."""
@@ -329,6 +408,10 @@ class Engine:
         if not row.handle.prompt_reported:
             row.handle.prompt_reported = True
             outbox.append(PromptEvent(row.num_prompt, row.num_cached))
+            if self._prefixes.max_blocks:
+                self._count_look_up(row)
+            outbox += [TokenEvent(row.index, told_again) for told_again in row.untold]
+            row.untold.clear()
         token_id = sampled.token_id
         is_eos = token_id in row.request.eos_ids
         row.tokens.append(token_id)
@@ -338,20 +421,47 @@ class Engine:
         outbox.append(TokenEvent(row.index, token_id, is_eos, sampled.logprob, sampled.top))
         if is_eos or row.num_generated >= row.max_tokens:
             outbox.append(FinishEvent(row.index, "stop" if is_eos else "length"))
-            self._end(row)
+            self._end(row, succeeded=True)
+        elif self._checkpoints is not None:
+            self._checkpoints.after_token(row)
 
     def _add(self, handle: GenerationHandle, rows: list[Row]) -> None:
         self._rows[handle] = rows
         self._submitted_rows += len(rows)
+        if self._checkpoints is not None:
+            self._checkpoints.begin(rows[0])
+        if self._disk is not None and not rows[0].request.namespace:
+            ticket = self._disk.stage(rows[0].tokens[:-1], lambda: self._unstage(handle))
+            if ticket is not None:
+                self._staged[handle] = ticket
+                return
         for row in rows:
+            self._scheduler.add(row)
+
+    def _unstage(self, handle: GenerationHandle) -> None:
+        """What disk knows of the request's prompt is in the prefix cache now."""
+        del self._staged[handle]
+        for row in self._rows[handle]:
             self._scheduler.add(row)
 
     def _on_admit(self, row: Row) -> None:
         if row.index == 0:
             self._leave_queue()
-            if self._prefixes.max_blocks:
-                self._prefix_hits += row.num_cached > 0
-                self._prefix_misses += row.num_cached == 0
+
+    def _count_look_up(self, row: Row) -> None:
+        self._prefix_hits += row.num_cached > 0
+        self._prefix_misses += row.num_cached == 0
+        self._prefix_scans += not row.from_session
+        if row.session is not None and self._prefixes.use_sessions:
+            self._session_hits += row.from_session
+            self._session_misses += not row.from_session
+
+    def _close_session(self, label: str) -> None:
+        self._prefixes.close_session(label)
+        for rows in self._rows.values():
+            for row in rows:
+                if row.session == label:
+                    row.session = None
 
     def _leave_queue(self) -> None:
         with self._changed:
@@ -360,7 +470,7 @@ class Engine:
     def _stop(self, handle: GenerationHandle, index: int) -> None:
         for row in self._rows.get(handle, ()):
             if row.index == index:
-                self._end(row)
+                self._end(row, succeeded=True)
                 break
 
     def _cancel(self, handle: GenerationHandle) -> None:
@@ -371,8 +481,11 @@ class Engine:
         self._drop(handle)
         handle.deliver(events)
 
-    def _end(self, row: Row, *, publish: bool = True) -> None:
-        """One choice is over. `publish` is False when what it computed may be damaged."""
+    def _end(self, row: Row, *, publish: bool = True, succeeded: bool = False) -> None:
+        """One choice is over. `publish` is False when what it computed may be damaged; `succeeded` when
+        all was said that was wanted."""
+        if self._checkpoints is not None:
+            self._checkpoints.end(row, succeeded=succeeded)
         if row.index == 0 and not row.admitted:
             self._leave_queue()
         self._scheduler.remove(row, publish=publish)
@@ -380,6 +493,8 @@ class Engine:
         self._rows[row.handle] = [other for other in rows if other is not row]
         if not self._rows[row.handle]:
             del self._rows[row.handle]
+            if (ticket := self._staged.pop(row.handle, None)) is not None:
+                ticket.cancel()
 
     def _drop(self, handle: GenerationHandle, *, publish: bool = True) -> None:
         for row in list(self._rows.get(handle, ())):

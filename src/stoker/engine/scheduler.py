@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from stoker.cache import Hit
+from stoker.cache import Hit, Node
 from stoker.engine.row import Row
 from stoker.kv.blocks import BLOCK_SIZE, OutOfMemory
 
@@ -46,12 +46,21 @@ class RowStorage(Protocol):
 
 
 class PrefixCache(Protocol):
-    """The part of cache.PrefixIndex that scheduling needs."""
+    """The part of cache.PromptCache that scheduling needs."""
 
     def __len__(self) -> int: ...
-    def find(self, tokens: Sequence[int]) -> Hit: ...
-    def publish(self, tokens: Sequence[int], blocks: Sequence[int]) -> None: ...
+    def find(self, tokens: Sequence[int], *, namespace: str, session: str | None) -> Hit: ...
+    def publish(
+        self,
+        tokens: Sequence[int],
+        blocks: Sequence[int],
+        *,
+        namespace: str,
+        session: str | None,
+        after: Node | None,
+    ) -> Node | None: ...
     def reclaim(self, num_blocks: int) -> int: ...
+    def release_pending(self) -> bool: ...
 
 
 # Blocks the prefix cache gives up at a time when a row needs memory.
@@ -63,7 +72,11 @@ _HEADROOM_TOKENS = 64
 
 
 class Scheduler:
-    """`on_admit` is called with each row when it first joins the running ones."""
+    """`on_admit` is called with each row when it first joins the running ones.
+
+    budget_blocks  blocks that the running rows together may come to need; None = no such limit. A
+                   row that would exceed it waits. One that needs more alone must not be added.
+    """
 
     def __init__(
         self,
@@ -72,6 +85,7 @@ class Scheduler:
         max_rows: int,
         prefill_chunk: int,
         busy_chunk: int,
+        budget_blocks: int | None = None,
         prefixes: PrefixCache | None = None,
         on_admit: Callable[[Row], None] = lambda row: None,
     ) -> None:
@@ -81,9 +95,16 @@ class Scheduler:
         self.running: list[Row] = []  # oldest first
         self.waiting: deque[Row] = deque()
         self.num_preemptions = 0
+        self._budget_blocks = budget_blocks
+        self._num_published = 0
         self._kv = kv
         self._prefixes = prefixes
         self._on_admit = on_admit
+
+    @property
+    def projected_blocks(self) -> int:
+        """Blocks that the running rows may come to need."""
+        return sum(blocks_for(row.max_length) for row in list(self.running))
 
     def add(self, row: Row) -> None:
         self.waiting.append(row)
@@ -100,6 +121,8 @@ class Scheduler:
         for row in list(self.running):
             if row.kv is None:
                 continue  # preempted by an older row of this same pass
+            if row.num_pending > 1:
+                self._catch_up(row)
             wanted = row.num_pending
             if wanted > 1:
                 wanted = min(wanted, chunk)
@@ -151,6 +174,9 @@ class Scheduler:
             if row.leader is not None:
                 held_back.append(row)
                 continue
+            if not self._within_budget(row):
+                self.waiting.appendleft(row)
+                break
             if row.kv is None:
                 self._begin(row)
             headroom = _HEADROOM_TOKENS * len(self.running)
@@ -163,22 +189,54 @@ class Scheduler:
                 self._on_admit(row)
         self.waiting.extendleft(reversed(held_back))
 
+    def _within_budget(self, row: Row) -> bool:
+        if self._budget_blocks is None:
+            return True
+        return self.projected_blocks + blocks_for(row.max_length) <= self._budget_blocks
+
     def _begin(self, row: Row) -> None:
         """Storage for the row, with as much of its tokens as the cache already has. One token is
         always left to compute: its logits choose the next."""
-        hit = self._prefixes.find(row.tokens[:-1]) if self._prefixes is not None else None
+        hit = self._look_up(row)
         if hit is None or not hit.num_tokens:
             row.kv = self._kv.new_row()
             return
+        row.from_session = hit.from_session
         row.kv = self._kv.adopt(hit.blocks, hit.num_tokens)
         row.num_computed = hit.num_tokens
         row.num_cached = min(hit.num_tokens, row.num_prompt)
 
+    def _catch_up(self, row: Row) -> None:
+        """Takes over what others have published of the row's prompt since it was looked up: of
+        several requests that begin alike and arrive together, one computes the beginning."""
+        if row.looked_up_at == self._num_published or (hit := self._look_up(row)) is None:
+            return
+        if hit.num_tokens > row.num_computed:
+            taken_over = self._kv.adopt(hit.blocks, hit.num_tokens)
+            self._kv.free(row.kv)
+            row.kv = taken_over
+            row.num_cached += max(0, min(hit.num_tokens, row.num_prompt) - row.num_computed)
+            row.num_computed = hit.num_tokens
+
+    def _look_up(self, row: Row) -> Hit | None:
+        row.looked_up_at = self._num_published
+        if self._prefixes is None:
+            return None
+        namespace = row.request.namespace
+        return self._prefixes.find(row.tokens[:-1], namespace=namespace, session=row.session)
+
     def _publish(self, row: Row, *, whole_blocks: bool = False) -> None:
         """A row that goes on keeps its last block to itself, or its next token would copy it."""
         if self._prefixes is not None:
+            self._num_published += 1
             num_tokens = row.num_computed - (row.num_computed % BLOCK_SIZE if whole_blocks else 0)
-            self._prefixes.publish(row.tokens[:num_tokens], row.kv.blocks)
+            row.published = self._prefixes.publish(
+                row.tokens[:num_tokens],
+                row.kv.blocks,
+                namespace=row.request.namespace,
+                session=row.session,
+                after=row.published,
+            )
 
     def _make_room(self, num_tokens: int) -> bool:
         """Whether that many tokens fit, after the prefix cache has given up what it must."""
@@ -189,8 +247,10 @@ class Scheduler:
 
     def _reclaim(self) -> bool:
         """Takes memory back from the prefix cache; False when it has none left."""
-        if self._prefixes is None or not len(self._prefixes):
+        if self._prefixes is None:
             return False
+        if not len(self._prefixes):
+            return self._prefixes.release_pending()
         self._prefixes.reclaim(_RECLAIM_BLOCKS)
         return True
 
@@ -234,3 +294,7 @@ class Scheduler:
         if row in self.running:
             self.running.remove(row)
             self.waiting.appendleft(row)
+
+
+def blocks_for(num_tokens: int) -> int:
+    return -(-num_tokens // BLOCK_SIZE)

@@ -71,6 +71,14 @@ class PagedKV:
         )
 
     @property
+    def parts(self) -> dict[str, torch.Tensor]:
+        """Every tensor of the layout, each [num_blocks, ...]; see transfer.py."""
+        named: dict[str, torch.Tensor] = {}
+        for layer, (keys, values) in enumerate(zip(self.keys, self.values, strict=True)):
+            named |= {f"layers.{layer}.keys": keys, f"layers.{layer}.values": values}
+        return named
+
+    @property
     def capacity_tokens(self) -> int:
         return self.pool.num_blocks * BLOCK_SIZE
 

@@ -32,6 +32,60 @@ async def test_stats(front: Front) -> None:
     assert stats["process"]["rss_bytes"] > 1e6
 
 
+async def test_counters_of_cache_and_memory_reach_both_pages(front: Front) -> None:
+    counters = front.engine.counters
+    values = {
+        "prefix_entries": 5,
+        "prefix_bytes": 500,
+        "prefix_max_bytes": 900,
+        "prefix_hits": 4,
+        "prefix_misses": 3,
+        "prefix_scans": 6,
+        "session_hits": 1,
+        "session_misses": 2,
+        "preemptions": 8,
+        "kv_bytes": 700,
+        "kv_projected_bytes": 1100,
+        "active_rows": 5,
+        "prefilling_rows": 2,
+        "pending_rows": 10,
+    }
+    for name, value in values.items():
+        setattr(counters, name, value)
+    stats = (await front.get("/stats")).json()
+    assert stats["prompt_cache"] == {
+        "entries": 5,
+        "bytes": 500,
+        "max_bytes": 900,
+        "hits": 4,
+        "misses": 3,
+        "object_hits": 0,
+        "object_misses": 0,
+        "object_restores": 0,
+        "session_hits": 1,
+        "session_misses": 2,
+        "prefix_scans": 6,
+    }
+    batch = stats["batch"]
+    assert (batch["active_rows"], batch["pending_rows"]) == (3, 12)  # a prompt under way is not decoding
+    assert (batch["kv_bytes"], batch["kv_used_bytes"], batch["preemptions"]) == (1100, 700, 8)
+    lines = (await front.get("/metrics")).text.splitlines()
+    for line in (
+        "stoker_prompt_cache_entries 5.0",
+        "stoker_prompt_cache_bytes 500.0",
+        "stoker_prompt_cache_max_bytes 900.0",
+        "stoker_prompt_cache_hits_total 4.0",
+        "stoker_prompt_cache_misses_total 3.0",
+        "stoker_prompt_cache_scans_total 6.0",
+        "stoker_prompt_cache_session_hits_total 1.0",
+        "stoker_prompt_cache_session_misses_total 2.0",
+        "stoker_rows_preempted_total 8.0",
+        "stoker_kv_bytes 700.0",
+        "stoker_kv_projected_bytes 1100.0",
+    ):
+        assert line in lines
+
+
 async def test_serial_mode_shows() -> None:
     batch = (await make_front(settings=ApiSettings(batch=1)).get("/stats")).json()["batch"]
     assert (batch["configured"], batch["mode"], batch["batched"]) == (1, "off", False)

@@ -1,1 +1,1 @@
-"""The server about itself: /health, /stats, /metrics."""
+"""The server about itself: /health, /stats, /fit, /metrics."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.responses import Response
@@ -11,6 +13,7 @@ from stoker.api.openapi import error_docs, read_docs
 from stoker.api.state import ApiState
 from stoker.api.system import schema
 from stoker.api.system.docs_page import PAGE
+from stoker.api.system.fit import fit_object
 from stoker.api.system.stats import stats_object
 
 _HEALTHY = b'{"status": "ok"}'  # the contract gives these bytes, space included
@@ -26,6 +29,13 @@ def system_router(state: ApiState) -> APIRouter:
     @router.get("/stats", summary="Figures of this process", **read_docs(schema.Stats, "All figures."))
     async def stats() -> Response:
         return json_response(stats_object(state))
+
+    @router.get(
+        "/fit", summary="What fits this machine", **read_docs(schema.FitAnswer, "An estimate, not a limit.")
+    )
+    async def fit() -> Response:
+        loop = asyncio.get_running_loop()
+        return json_response(await loop.run_in_executor(state.workers, fit_object, state))
 
     @router.get(
         "/metrics",

@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from stoker.api.system.disk import DiskCacheStats
+
 
 class Health(BaseModel):
     status: Literal["ok"]
@@ -62,7 +64,9 @@ class BatchStats(BaseModel):
     submitted_rows: int
     kv_bytes: int
     kv_budget_bytes: int | None
+    kv_used_bytes: int
     kv_capacity_bytes: int
+    preemptions: int
     steps: int
     prompt_tokens: int
     generated_tokens: int
@@ -74,11 +78,49 @@ class ProcessStats(BaseModel):
     active_requests: int
 
 
+class MachineFit(BaseModel):
+    chip: str
+    ram_bytes: int
+    bandwidth_gbs: float
+
+
+class FitReport(BaseModel):
+    fits: bool
+    weights_bytes: int
+    kv_bytes: int
+    transient_bytes: int
+    total_bytes: int
+    usable_bytes: int
+    max_safe_context: int
+    predicted_decode_tps: float
+
+
+class FitElsewhere(BaseModel):
+    sku: str
+    ram_gb: int
+    fits: bool
+    max_context: int
+    decode_tps: float
+
+
+class FitAnswer(BaseModel):
+    machine: MachineFit
+    context_tokens: int
+    typical_context_tokens: int
+    typical_decode_tps: float
+    measured_decode_tps: float | None
+    measured_at: int | None
+    report: FitReport
+    sku_matrix_ctx: int
+    sku_matrix: list[FitElsewhere]
+
+
 class Stats(BaseModel):
     server: ServerStats
     prompt_cache: PromptCacheStats
     response_store: ResponseStoreStats
     kv_quant: KvQuantStats
+    ssd_cache: DiskCacheStats | None = None  # left out without a disk cache
     admission: AdmissionStats
     batch: BatchStats
     process: ProcessStats

@@ -7,6 +7,7 @@ from typing import Any
 import psutil
 
 from stoker.api.state import ApiState
+from stoker.api.system.disk import disk_object
 
 
 def stats_object(state: ApiState) -> dict[str, Any]:
@@ -20,6 +21,7 @@ def stats_object(state: ApiState) -> dict[str, Any]:
         "prompt_cache": _prompt_cache(state),
         "response_store": {"entries": 0, "bytes": 0, "max_bytes": 0, "ttl_ms": 0},
         "kv_quant": _kv_quant(state),
+        **disk_object(state),
         "admission": _admission(state),
         "batch": _batch(state),
         "process": _process(state),
@@ -37,9 +39,9 @@ def _prompt_cache(state: ApiState) -> dict[str, Any]:
         "object_hits": 0,
         "object_misses": 0,
         "object_restores": 0,
-        "session_hits": 0,
-        "session_misses": 0,
-        "prefix_scans": stats.prefix_hits + stats.prefix_misses,
+        "session_hits": stats.session_hits,
+        "session_misses": stats.session_misses,
+        "prefix_scans": stats.prefix_scans,
     }
 
 
@@ -55,13 +57,13 @@ def _kv_quant(state: ApiState) -> dict[str, Any]:
 
 def _admission(state: ApiState) -> dict[str, Any]:
     figures = state.figures
-    safe = figures.max_safe_context
+    fit = figures.fit
     return {
-        "max_safe_context": state.engine.max_context if safe is None else safe,
+        "max_safe_context": state.engine.max_context if fit is None else fit.max_safe_context,
         "enforced_context_tokens": figures.enforced_context_tokens,
-        "memory_budget_bytes": None,
-        "usable_bytes": figures.usable_bytes,
-        "weights_bytes": figures.weights_bytes,
+        "memory_budget_bytes": figures.memory_budget_bytes,
+        "usable_bytes": fit.usable_bytes if fit else 0,
+        "weights_bytes": fit.weights_bytes if fit else 0,
     }
 
 
@@ -71,12 +73,14 @@ def _batch(state: ApiState) -> dict[str, Any]:
         "configured": state.settings.batch,
         "mode": state.batch_mode,
         "batched": state.batch_mode == "batch",
-        "active_rows": stats.active_rows,
-        "pending_rows": stats.pending_rows,
+        "active_rows": stats.active_rows - stats.prefilling_rows,  # decoding
+        "pending_rows": stats.pending_rows + stats.prefilling_rows,
         "submitted_rows": stats.submitted_rows,
-        "kv_bytes": stats.kv_bytes,
+        "kv_bytes": stats.kv_projected_bytes,
         "kv_budget_bytes": state.figures.kv_budget_bytes,
+        "kv_used_bytes": stats.kv_bytes,
         "kv_capacity_bytes": stats.kv_capacity_bytes,
+        "preemptions": stats.preemptions,
         "steps": stats.steps,
         "prompt_tokens": stats.prompt_tokens,
         "generated_tokens": stats.generated_tokens,

@@ -34,6 +34,17 @@ class RandomStream:
             material = seed.to_bytes((seed.bit_length() + 8) // 8, "little", signed=True)
         self._key = hashlib.blake2b(struct.pack("<Q", choice_index) + material, digest_size=32).digest()
 
+    @property
+    def key(self) -> bytes:
+        """Decides all its numbers."""
+        return self._key
+
+    @classmethod
+    def from_key(cls, key: bytes) -> RandomStream:
+        stream = cls(0)
+        stream._key = key
+        return stream
+
     def uniform(self, position: int, purpose: Purpose) -> float:
         """A multiple of 2**-53 in [0, 1)."""
         message = struct.pack("<QQ", position, purpose)

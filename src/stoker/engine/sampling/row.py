@@ -44,6 +44,14 @@ class SamplerRow:
         """The random number of this position for `purpose`, in [0, 1)."""
         return self._random.uniform(self.position, purpose)
 
+    @property
+    def random_key(self) -> bytes:
+        return self._random.key
+
+    def resume(self, random_key: bytes) -> None:
+        """Draws as the row did that had this key; `accept` what it said before sampling."""
+        self._random = RandomStream.from_key(random_key)
+
     def accept(self, token_id: int) -> None:
         """`token_id` is the row's next token: penalties see it, the position advances."""
         self.processors.accept(token_id)

@@ -16,6 +16,7 @@ ENDPOINTS = (
     "GET /v1/models",
     "GET /health",
     "GET /stats",
+    "GET /fit",
     "GET /metrics",
 )
 

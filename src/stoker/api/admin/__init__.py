@@ -1,0 +1,1 @@
+"""The operator's routes: what is kept between requests, not what is answered."""
