@@ -37,6 +37,28 @@ class SamplingParams:
     logprobs: int = -1  # -1 = none, 0 = the sampled token only, n = and the n most likely
 
 
+ConstraintKind = Literal["json_schema", "json_object", "regex", "choice", "lark", "gbnf"]
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What the generated text must look like. `source` depends on the kind:
+
+    json_schema  the schema as JSON text
+    json_object  empty: any JSON object
+    regex        one expression that the whole text must match
+    choice       a JSON array of strings, of which the text is one
+    lark         a grammar in llguidance's Lark dialect (rule `start`; may embed %json and name
+                 special tokens as <tag>)
+    gbnf         a grammar in llama.cpp's GBNF (rule `root`)
+    """
+
+    kind: ConstraintKind
+    source: str = ""
+    any_whitespace: bool = True  # JSON kinds: False = compact separators only
+    free_until: str | None = None  # text goes unconstrained up to and including this; then the grammar holds
+
+
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
     """One prompt and how to continue it. Built by the front, read by the engine."""
@@ -48,6 +70,7 @@ class GenerationRequest:
     eos_ids: frozenset[int] = frozenset()  # generation ends after one of these
     n: int = 1  # choices: rows that share the prompt's prefill
     session: str | None = None  # affinity label for the prefix cache; steers, never isolates
+    constraint: Constraint | None = None  # compile it first (engine.grammar): submit does not wait for it
 
 
 @dataclass(frozen=True, slots=True)
