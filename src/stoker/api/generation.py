@@ -15,6 +15,7 @@ from stoker.api.engine_port import HandleLike
 from stoker.api.state import ApiState
 from stoker.chat.reply import LogprobEntry, ReplyAssembler, ReplyDelta
 from stoker.core import (
+    Constraint,
     Event,
     FinishEvent,
     FinishReason,
@@ -38,6 +39,7 @@ class Order:
     n: int = 1
     stops: tuple[str, ...] = ()
     session: str | None = None
+    constraint: Constraint | None = None  # compiled already
 
     @property
     def num_choices(self) -> int:
@@ -109,6 +111,7 @@ class Generation:
             eos_ids=frozenset() if order.ignore_eos else self._state.text.eos_ids,
             n=order.n,
             session=order.session,
+            constraint=order.constraint,
         )
 
     @property
