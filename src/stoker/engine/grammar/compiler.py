@@ -20,8 +20,10 @@ import numpy as np
 from llguidance import LLMatcher, LLParserLimits
 
 from stoker.core import Constraint
+from stoker.engine.grammar.budget import STACK_BYTES
 from stoker.engine.grammar.matcher import Mask, RowMatcher
 from stoker.engine.grammar.prelude import FreeMasks, Prelude
+from stoker.engine.grammar.reasons import reason_in
 from stoker.engine.grammar.sources import grammar_source
 from stoker.engine.grammar.vocabulary import Vocabulary
 from stoker.errors import GrammarError
@@ -98,7 +100,7 @@ class GrammarCompiler:
         with self._lock:
             future = self._grammars.get(key)
             if future is None:
-                future = self._grammars[key] = self._compilers.submit(self._compile, key)
+                future = self._grammars[key] = self._start(key)
             self._grammars.move_to_end(key)
             while len(self._grammars) > MAX_GRAMMARS:
                 self._grammars.popitem(last=False)
@@ -106,6 +108,15 @@ class GrammarCompiler:
             return future.result(self._time_limit_s)
         except FutureTimeout:
             raise GrammarError(f"it took longer than {self._time_limit_s:g} s to compile") from None
+
+    def _start(self, constraint: Constraint) -> Future[Grammar]:
+        """Under the lock. Threads made here get a larger stack; one that another part happens to
+        start meanwhile gets it too, which costs nothing but address space."""
+        usual = threading.stack_size(STACK_BYTES)
+        try:
+            return self._compilers.submit(self._compile, constraint)
+        finally:
+            threading.stack_size(usual)
 
     def _compile(self, constraint: Constraint) -> Grammar:
         source = grammar_source(constraint)
@@ -120,12 +131,4 @@ class GrammarCompiler:
 
 def _check(matcher: LLMatcher) -> None:
     if matcher.is_error():
-        raise GrammarError(one_line(matcher.get_error()))
-
-
-def one_line(message: str) -> str:
-    """A reason that fits in a header: the first lines of a message, ASCII, without its drawings."""
-    lines = [line.strip() for line in message.strip().splitlines()]
-    kept = [line for line in lines if line and set(line) - set("^ |") and not line[0].isdigit()]
-    text = " ".join(kept[:3] or lines[:1])
-    return text.encode("ascii", "backslashreplace").decode()[:300]
+        raise GrammarError(reason_in(matcher.get_error()))

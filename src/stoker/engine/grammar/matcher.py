@@ -15,6 +15,7 @@ from llguidance import LLMatcher
 from numpy.typing import NDArray
 
 from stoker.engine.grammar.prelude import Prelude
+from stoker.engine.grammar.reasons import reason_in
 
 Mask = NDArray[np.uint32]  # one bit per token, the lowest bit of a word first
 
@@ -93,5 +94,4 @@ class RowMatcher:
                 self._mask[token_id >> 5] |= np.uint32(1 << (token_id & 31))
 
     def _fail(self) -> None:
-        lines = self._matcher.get_error().strip().splitlines()
-        self.failure = lines[0][:200] if lines else "the token does not fit"
+        self.failure = reason_in(self._matcher.get_error())

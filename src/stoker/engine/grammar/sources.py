@@ -8,6 +8,7 @@ from typing import Any
 from llguidance import LLMatcher
 
 from stoker.core import Constraint
+from stoker.engine.grammar.budget import check_lark, check_regex, check_schema
 from stoker.engine.grammar.gbnf import gbnf_to_lark
 from stoker.engine.grammar.regex import without_anchors
 from stoker.errors import GrammarError
@@ -26,13 +27,14 @@ def grammar_source(constraint: Constraint) -> str:
         case "json_object":
             return _json({"type": "object"}, constraint.any_whitespace)
         case "regex":
+            check_regex(source)
             return LLMatcher.grammar_from_regex(without_anchors(source))
         case "choice":
             return LLMatcher.grammar_from_lark(_choice(_load(source)))
         case "lark":
-            return LLMatcher.grammar_from_lark(source)
+            return _lark(source)
         case "gbnf":
-            return LLMatcher.grammar_from_lark(gbnf_to_lark(source))
+            return _lark(gbnf_to_lark(source))
 
 
 def _load(source: str) -> Any:
@@ -42,11 +44,17 @@ def _load(source: str) -> Any:
         raise GrammarError("its source is not JSON") from None
 
 
+def _lark(source: str) -> str:
+    check_lark(source)
+    return LLMatcher.grammar_from_lark(source)
+
+
 def _json(schema: Any, any_whitespace: bool) -> str:
     if schema is True:
         schema = {}
     if not isinstance(schema, dict):
         raise GrammarError("a JSON schema must be an object" if schema is not False else "it allows nothing")
+    check_schema(schema)
     # llguidance takes its own options from this key; ours are the server's choice.
     schema = {key: value for key, value in schema.items() if key != "x-guidance"}
     options: dict[str, Any] = {"whitespace_flexible": False}
