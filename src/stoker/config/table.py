@@ -107,7 +107,7 @@ class Settings:
         True,
         "bool",
         "enforce structured output; off, the model is only told what is asked for",
-        env="GRAMMAR",
+        flags="--grammar",
         group="Model",
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.engine.grammar.lexemes import choose_lexemes
-from stoker.engine.grammar.tree import Alt, Chars, Grammar, Node, Ref, Repeat, Seq
+from stoker.engine.grammar.tree import Alt, Chars, Grammar, Node, Ref, Repeat, Seq, children
 
 
 def write_lark(grammar: Grammar) -> str:
@@ -16,6 +16,7 @@ class _Writer:
         self._lexemes = choose_lexemes(grammar)
         self._lines: list[str] = []
         self._terminals: dict[Node, str] = {}
+        self._without_empty: dict[Node, str] = {}
         self._rules: dict[str, str] = {}  # name there -> name here
         self._todo: list[str] = []
 
@@ -40,8 +41,21 @@ class _Writer:
         return self._terminals[node]
 
     def _node(self, node: Node) -> str:
-        """Within a rule."""
-        return self._terminal(node) if node in self._lexemes else self._expression(node, in_terminal=False)
+        """Within a rule. A lexeme is never empty there: the rule may leave it out instead."""
+        nullable = self._lexemes.get(node)
+        if nullable is None:
+            return self._expression(node, in_terminal=False)
+        if not nullable:
+            return self._terminal(node)
+        if _is_empty(node):
+            return '""'
+        return f"{self._not_empty(node)}?"
+
+    def _not_empty(self, node: Node) -> str:
+        if node not in self._without_empty:
+            name = self._without_empty[node] = f"N{len(self._without_empty)}"
+            self._lines.append(f"{name}: {self._expression(node, in_terminal=True)} & /(?s:.+)/")
+        return self._without_empty[node]
 
     def _expression(self, node: Node, *, in_terminal: bool) -> str:
         def inner(child: Node) -> str:
@@ -58,14 +72,22 @@ class _Writer:
                 return "(" + " ".join(inner(item) for item in node.items) + ")" if node.items else '""'
             case Alt():
                 return "(" + " | ".join(inner(item) for item in node.items) + ")"
+            case Repeat() if not in_terminal and self._lexemes.get(node.item) and not _is_empty(node.item):
+                # Some of the repetitions may be empty, so there may be fewer that are not.
+                return self._not_empty(node.item) + _times(0, node.high)
             case Repeat():
-                return f"({inner(node.item)}){_times(node)}"
+                return f"({inner(node.item)}){_times(node.low, node.high)}"
 
 
-def _times(node: Repeat) -> str:
-    if node.high is None:
-        return {0: "*", 1: "+"}.get(node.low, f"{{{node.low},}}")
-    return "?" if (node.low, node.high) == (0, 1) else f"{{{node.low},{node.high}}}"
+def _times(low: int, high: int | None) -> str:
+    if high is None:
+        return {0: "*", 1: "+"}.get(low, f"{{{low},}}")
+    return "?" if (low, high) == (0, 1) else f"{{{low},{high}}}"
+
+
+def _is_empty(node: Node) -> bool:
+    """Whether the node holds no character, at sight."""
+    return not isinstance(node, Chars | Ref) and all(_is_empty(child) for child in children(node))
 
 
 def _chars(node: Chars) -> str:

@@ -25,8 +25,9 @@ CharSet = frozenset[int]  # numbers of intervals of the alphabet
 _NONE: CharSet = frozenset()
 
 
-def choose_lexemes(grammar: Grammar) -> set[Node]:
-    """Nodes to be matched whole: together they cover every character of the grammar."""
+def choose_lexemes(grammar: Grammar) -> dict[Node, bool]:
+    """Nodes to be matched whole, and whether each matches the empty text too. Together they cover every
+    character of the grammar."""
     return _Chooser(grammar).run()
 
 
@@ -40,14 +41,14 @@ class _Chooser:
         self._regular: dict[Node, bool] = {}
         self._find_first_sets()
 
-    def run(self) -> set[Node]:
+    def run(self) -> dict[Node, bool]:
         follow = self._follow_sets()
         for _ in range(_MAX_ROUNDS):
             if not (offenders := self._offenders(follow)):
                 break
             self._apart |= offenders
             follow = self._follow_sets()
-        return set(follow)
+        return {lexeme: self._is_nullable(lexeme) for lexeme in follow}
 
     def _is_lexeme(self, node: Node) -> bool:
         return node not in self._apart and not isinstance(node, Ref) and self._is_regular(node)
