@@ -109,7 +109,7 @@ def test_texts(grammars: GrammarCompiler, case: str) -> None:
     ],
 )
 def test_what_is_wrong_is_said(grammars: GrammarCompiler, grammar: str, reason: str) -> None:
-    with pytest.raises(GrammarError, match="(?s).*") as caught:
+    with pytest.raises(GrammarError) as caught:
         grammars.compile(Constraint("gbnf", grammar))
     assert reason in caught.value.message
 
@@ -194,7 +194,6 @@ def test_any_grammar_derives_what_it_should(grammars: GrammarCompiler, root: obj
         got = {text for text in TEXTS if accepts(grammars, "gbnf", source, text)}
     except GrammarError as error:
         # Endlessly ambiguous ones, such as `root ::= root root | ""`, may be given up, but not mistaken.
-        assert error.message == "no text can match it" or "complex" in error.message
         assume("complex" not in error.message)
-        got = set()
+        got = {error.message} - {"no text can match it"}
     assert got == expected, source

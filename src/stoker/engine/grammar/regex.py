@@ -6,6 +6,8 @@ an alternative there, is dropped; one in the middle could never match and is ref
 
 from __future__ import annotations
 
+import re
+
 from stoker.errors import GrammarError
 
 _STARTS = ("^", r"\A")
@@ -26,7 +28,7 @@ def without_anchors(expression: str) -> str:
             if not _at_end(parts, index + 1):
                 raise GrammarError(f"{part} inside a regular expression is not supported")
         else:
-            kept.append(part)
+            kept.append(_plain_class(part) if part[0] == "[" else part)
             if part.startswith("("):
                 group_starts.append(at_start)
             elif part == "|":
@@ -68,6 +70,15 @@ def _class_end(expression: str, start: int) -> int:
         else:
             at += 2 if expression[at] == "\\" else 1
     return min(at + 1, len(expression))
+
+
+def _plain_class(text: str) -> str:
+    """A class without the set operations that only the grammar engine's dialect sees in it."""
+    inner = re.sub(r"\\.|\[(?!:)|&&|~~", lambda found: _QUOTED.get(found[0], found[0]), text[1:], flags=re.S)
+    return "[" + inner
+
+
+_QUOTED = {"[": r"\[", "&&": r"\&\&", "~~": r"\~\~"}
 
 
 def _at_end(parts: list[str], at: int) -> bool:
