@@ -38,7 +38,7 @@ EXPRESSIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore:Possible nested set")
+@pytest.mark.filterwarnings("ignore:Possible")
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_as_in_python(grammars: GrammarCompiler, expression: str) -> None:
     for text in TEXTS:
