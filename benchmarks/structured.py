@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import random
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -43,7 +44,9 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-async def measure(load: Load, streams: int, rounds: int, kinds: list[str]) -> dict[str, list[dict[str, float]]]:
+async def measure(
+    load: Load, streams: int, rounds: int, kinds: list[str]
+) -> dict[str, list[dict[str, float]]]:
     """Figures by kind, one entry per round. The first use of each kind, which compiles it, is not counted."""
     for kind in kinds:
         await concurrent(replace(load, num_tokens=8, extra={**load.extra, **KINDS[kind]}), 1)
@@ -51,10 +54,10 @@ async def measure(load: Load, streams: int, rounds: int, kinds: list[str]) -> di
     for number_of_round in range(rounds):
         # The order turns round, so that no kind is always the one that finds the machine warm.
         for kind in kinds if number_of_round % 2 else reversed(kinds):
-            extra = {**load.extra, **KINDS[kind]}
-            found[kind].append(
-                await concurrent(replace(load, extra=extra, seed=load.seed + number_of_round), streams)
-            )
+            # Never the same text twice: none may find its prompt in the server's cache.
+            seed = load.seed + 100 * number_of_round + kinds.index(kind)
+            constrained = replace(load, extra={**load.extra, **KINDS[kind]}, seed=seed)
+            found[kind].append(await concurrent(constrained, streams))
     return found
 
 
@@ -83,7 +86,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="*", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--json", type=Path, help="also write every figure here")
     options = parser.parse_args()
-    load = Load(Endpoint.from_url(options.url), num_tokens=options.tokens)
+    load = Load(Endpoint.from_url(options.url), num_tokens=options.tokens, seed=random.randrange(10**6))
     load = replace(load, model=asyncio.run(model_id(load.endpoint)))
     kinds = ["plain", *(kind for kind in options.kinds if kind != "plain")]
     found = asyncio.run(measure(load, options.streams, options.rounds, kinds))
