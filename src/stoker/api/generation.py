@@ -15,6 +15,7 @@ from stoker.api.engine_port import HandleLike
 from stoker.api.state import ApiState
 from stoker.chat.reply import LogprobEntry, ReplyAssembler, ReplyDelta
 from stoker.core import (
+    Constraint,
     Event,
     FinishEvent,
     FinishReason,
@@ -41,6 +42,7 @@ class Order:
     n: int = 1
     stops: tuple[str, ...] = ()
     session: str | None = None
+    constraint: Constraint | None = None  # compiled already
 
     @property
     def num_choices(self) -> int:
@@ -105,14 +107,17 @@ class Generation:
 
     def _request(self, number: int, prompt: tuple[int, ...]) -> GenerationRequest:
         order = self.order
+        # A text that is complete in its grammar ends, whatever else was asked for.
+        ignore_eos = order.ignore_eos and order.constraint is None
         return GenerationRequest(
             id=order.id if len(order.prompts) == 1 else f"{order.id}/{number}",
             prompt_ids=prompt,
             sampling=order.sampling,
             max_tokens=order.max_tokens,
-            eos_ids=frozenset() if order.ignore_eos else self._state.text.eos_ids,
+            eos_ids=frozenset() if ignore_eos else self._state.text.eos_ids,
             n=order.n,
             session=order.session,
+            constraint=order.constraint,
         )
 
     @property

@@ -38,10 +38,11 @@ def parse_chat(state: ApiState, body: bytes, headers: Headers) -> ChatRequest:
     logprobs = _read_logprobs(fields)
     params = sampling.read_sampling(fields, state, thinking=thinking.enabled, logprobs=logprobs)
     warnings = [tools.warning] if tools.warning else []
-    instruction = structured.read_constraint(fields.body)
-    if instruction is not None:
-        messages = structured.with_instruction(normalize_messages(messages, state.text.id), instruction)
-        warnings.append(structured.warning())
+    output = structured.read_structured(state, fields.body)
+    warnings += output.warnings
+    if output.instruction is not None:
+        plain = normalize_messages(messages, state.text.id)
+        messages = structured.with_instruction(plain, output.instruction)
     order = Order(
         id=f"chatcmpl-{uuid4()}",
         prompts=(),
@@ -55,7 +56,9 @@ def parse_chat(state: ApiState, body: bytes, headers: Headers) -> ChatRequest:
     prompt = state.text.prompt_from_messages(messages, tools.offered, thinking.template_kwargs)
     if not prompt:
         raise invalid("messages", "messages render to an empty prompt")
-    return ChatRequest(replace(order, prompts=(tuple(prompt),)), stream, tuple(warnings))
+    constraint = structured.after_thinking(output.constraint, state.text, prompt)
+    order = replace(order, prompts=(tuple(prompt),), constraint=constraint)
+    return ChatRequest(order, stream, tuple(warnings))
 
 
 def _read_logprobs(fields: Fields) -> int:
