@@ -10,9 +10,12 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Literal
 
 from stoker.api.engine_port import HandleLike
 from stoker.api.state import ApiState
+from stoker.chat.calls import ToolCall, ToolCallDelta, join_deltas
+from stoker.chat.reading import ReplyReading
 from stoker.chat.reply import LogprobEntry, ReplyAssembler, ReplyDelta
 from stoker.core import (
     Event,
@@ -24,6 +27,9 @@ from stoker.core import (
     TokenEvent,
 )
 from stoker.errors import GenerationFailed, Unavailable
+
+
+ReplyEnd = FinishReason | Literal["tool_calls"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,7 @@ class Order:
     n: int = 1
     stops: tuple[str, ...] = ()
     session: str | None = None
+    reading: ReplyReading | None = None  # None = all text is the answer
 
     @property
     def num_choices(self) -> int:
@@ -50,12 +57,18 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """News of one choice. Either text and logprobs, or, as its last one, a finish reason."""
+    """News of one choice. Either text, calls and logprobs, or, as its last one, a finish reason.
+
+    Within one update the order is reasoning, text, tool calls.
+    """
 
     index: int
     text: str = ""
     logprobs: list[LogprobEntry] = field(default_factory=list)
-    finish_reason: FinishReason | None = None
+    finish_reason: ReplyEnd | None = None
+    reasoning: str = ""
+    tool_calls: tuple[ToolCallDelta, ...] = ()
+    stop_sequence: str | None = None  # beside the finish reason: the stop string that matched
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +95,12 @@ class Generation:
         self._state = state
         self._choices = [
             _Choice(
-                ReplyAssembler(state.text.tokenizer, stops=order.stops, want_logprobs=order.want_logprobs)
+                ReplyAssembler(
+                    state.text.tokenizer,
+                    stops=order.stops,
+                    want_logprobs=order.want_logprobs,
+                    reading=order.reading,
+                )
             )
             for _ in range(order.num_choices)
         ]
@@ -119,6 +137,10 @@ class Generation:
             cached_tokens=self._cached_tokens,
             lane=self._state.lane,
         )
+
+    def num_reasoning_tokens(self, index: int) -> int:
+        """Tokens of choice `index` that were thinking."""
+        return self._choices[index].assembler.num_reasoning_tokens
 
     def cancel(self) -> None:
         """Frees the rows of every unfinished choice within one step; a reader of `updates` gets
@@ -198,7 +220,7 @@ class Generation:
         self._time_token(choice, now)
         delta = choice.assembler.push(event)
         _append(updates, index, delta)
-        if delta.stopped is not None:
+        if delta.stopped is not None or delta.complete:
             self._handles[number].stop(event.index)
             self._finish(index, "stop", updates)
 
@@ -214,9 +236,13 @@ class Generation:
         self._finish(index, "stop" if delta.stopped is not None else event.reason, updates)
 
     def _finish(self, index: int, reason: FinishReason, updates: list[Update]) -> None:
-        self._choices[index].finished = True
+        choice = self._choices[index]
+        choice.finished = True
         self._num_unfinished -= 1
-        updates.append(Update(index, finish_reason=reason))
+        stopped = choice.assembler.stopped
+        # A call that the token budget cut short is reported as cut: its arguments are not whole.
+        called = choice.assembler.num_calls > 0 and not (reason == "length" and choice.assembler.call_is_cut)
+        updates.append(Update(index, finish_reason="tool_calls" if called else reason, stop_sequence=stopped))
 
     def _take_prompt(self, event: PromptEvent, now: float) -> None:
         metrics = self._state.metrics
@@ -235,8 +261,16 @@ class Generation:
 
 
 def _append(updates: list[Update], index: int, delta: ReplyDelta) -> None:
-    if delta.text or delta.logprobs:
-        updates.append(Update(index, delta.text, list(delta.logprobs)))
+    if delta.text or delta.logprobs or delta.reasoning or delta.tool_calls:
+        updates.append(
+            Update(
+                index,
+                delta.text,
+                list(delta.logprobs),
+                reasoning=delta.reasoning,
+                tool_calls=delta.tool_calls,
+            )
+        )
 
 
 @dataclass(slots=True)
@@ -245,23 +279,32 @@ class Reply:
 
     text: str
     logprobs: list[LogprobEntry]
-    finish_reason: FinishReason
+    finish_reason: ReplyEnd
+    reasoning: str = ""  # "" = none
+    tool_calls: tuple[ToolCall, ...] = ()
+    num_reasoning_tokens: int = 0
+    stop_sequence: str | None = None  # the stop string that ended it
 
 
 async def collect(generation: Generation) -> list[Reply]:
     """Runs a generation to its end; the choices in order."""
-    count = generation.order.num_choices
-    texts: list[list[str]] = [[] for _ in range(count)]
-    logprobs: list[list[LogprobEntry]] = [[] for _ in range(count)]
-    reasons: list[FinishReason] = ["stop"] * count
+    updates_of: list[list[Update]] = [[] for _ in range(generation.order.num_choices)]
     async with aclosing(generation.updates()) as batches:
         async for updates in batches:
             for update in updates:
-                texts[update.index].append(update.text)
-                logprobs[update.index] += update.logprobs
-                if update.finish_reason is not None:
-                    reasons[update.index] = update.finish_reason
+                updates_of[update.index].append(update)
     return [
-        Reply("".join(text), entries, reason)
-        for text, entries, reason in zip(texts, logprobs, reasons, strict=True)
+        _join(updates, generation.num_reasoning_tokens(index)) for index, updates in enumerate(updates_of)
     ]
+
+
+def _join(updates: list[Update], num_reasoning_tokens: int) -> Reply:
+    return Reply(
+        text="".join(update.text for update in updates),
+        logprobs=[entry for update in updates for entry in update.logprobs],
+        finish_reason=updates[-1].finish_reason or "stop",
+        reasoning="".join(update.reasoning for update in updates),
+        tool_calls=join_deltas([delta for update in updates for delta in update.tool_calls]),
+        num_reasoning_tokens=num_reasoning_tokens,
+        stop_sequence=updates[-1].stop_sequence,
+    )

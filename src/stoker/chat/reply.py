@@ -11,7 +11,9 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from stoker.chat.calls import ToolCallDelta
 from stoker.chat.detokenizer import Detokenizer
+from stoker.chat.reading import ReplyReading
 from stoker.chat.reasoning import TAGS, ReasoningSplitter, Segment
 from stoker.chat.stops import StopMatcher
 from stoker.chat.tokenizer import Tokenizer
@@ -51,7 +53,9 @@ class ReplyDelta:
     text: str = ""
     logprobs: list[LogprobEntry] = field(default_factory=list)
     stopped: str | None = None  # the stop string that matched; nothing follows
-    reasoning: str = ""  # with a ReasoningSplitter: what the model thought, not part of `text`
+    reasoning: str = ""  # what the model thought, not part of `text`
+    tool_calls: tuple[ToolCallDelta, ...] = ()
+    complete: bool = False  # the reply is whole, whatever the engine would add
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,9 @@ class ReplyAssembler:
         stops: Iterable[str] = (),
         want_logprobs: bool = False,
         splitter: ReasoningSplitter | None = None,
+        reading: ReplyReading | None = None,
     ) -> None:
+        del reading  # tool calls and other channels: next commit
         self._tokenizer = tokenizer
         self._want_logprobs = want_logprobs
         self._detokenizer = Detokenizer()
@@ -87,6 +93,9 @@ class ReplyAssembler:
         self._held: deque[_Held] = deque()
         self._finished = False
         self.num_tokens = 0  # completion tokens to bill: the stopping EOS counts
+        self.num_reasoning_tokens = 0  # of those, tokens of the thinking channel
+        self.num_calls = 0
+        self.call_is_cut = False  # the last call has no end
 
     @property
     def stopped(self) -> str | None:
