@@ -19,6 +19,7 @@ from stoker.api.openai.chat.tools import read_tools
 from stoker.api.session import session_label
 from stoker.api.state import ApiState
 from stoker.chat.messages import normalize_messages
+from stoker.chat.reader import reading_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +54,19 @@ def make_chat_order(state: ApiState, body: dict[str, Any], headers: Headers, *, 
         stops=sampling.read_stops(fields),
         session=session_label(fields.body, headers),
     )
-    prompt = state.text.prompt_from_messages(messages, tools.offered, thinking.template_kwargs)
+    text = state.text
+    rendered = text.render(messages, tools.in_prompt, thinking.template_kwargs)
+    prompt = text.prompt_from_rendered(rendered)
     if not prompt:
         raise invalid("messages", "messages render to an empty prompt")
-    return ChatOrder(replace(order, prompts=(tuple(prompt),)), tuple(warnings))
+    reading = reading_for(
+        text.template.sources.values() if text.template else (),
+        rendered,
+        tools.callable,
+        parallel=tools.parallel,
+        drop_calls=tools.mode == "none",
+    )
+    return ChatOrder(replace(order, prompts=(tuple(prompt),), reading=reading), tuple(warnings))
 
 
 def _read_logprobs(fields: Fields) -> int:
