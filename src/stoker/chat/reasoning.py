@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 Tags = tuple[str, str]
+OPEN_TAG, CLOSE_TAG = "<think>", "</think>"  # the common ones
 
 # In order of choice. A family's opening tag may be one the prompt writes and the reply never does.
 _TAGS: tuple[Tags, ...] = (
@@ -16,7 +17,7 @@ _TAGS: tuple[Tags, ...] = (
     ("[THINK]", "[/THINK]"),  # Mistral
     ("<|START_THINKING|>", "<|END_THINKING|>"),  # Command
     ("<mm:think>", "</mm:think>"),
-    ("<think>", "</think>"),
+    (OPEN_TAG, CLOSE_TAG),
 )
 
 
@@ -26,6 +27,6 @@ def reasoning_tags(template_sources: Iterable[str]) -> Tags | None:
     return next((tags for tags in _TAGS if any(tags[1] in source for source in sources)), None)
 
 
-def opens_reasoning(prompt: str, tags: Tags = ("<think>", "</think>")) -> bool:
+def opens_reasoning(prompt: str, tags: Tags = (OPEN_TAG, CLOSE_TAG)) -> bool:
     """Whether the rendered prompt leaves a thinking block open at its end."""
     return prompt.rstrip().endswith(tags[0])

@@ -25,7 +25,11 @@ _PARIS_JSON = '{"city": "Paris", "days": 3}'
 _Q = '<|"|>'
 
 GOOD = [
-    Good("hermes", '<tool_call>\n{"name": "get_weather", "arguments": ' + _PARIS_JSON + "}\n</tool_call>", [PARIS]),
+    Good(
+        "hermes",
+        '<tool_call>\n{"name": "get_weather", "arguments": ' + _PARIS_JSON + "}\n</tool_call>",
+        [PARIS],
+    ),
     Good(
         "hermes",
         'Let me look.\n<tool_call>\n{"name": "write_file", "arguments": '
@@ -43,10 +47,21 @@ GOOD = [
         [NOW, PARIS],
     ),
     Good("hermes", '<tool_call>{"function": {"name": "now", "arguments": "{}"}}</tool_call>', [NOW]),
-    Good("hermes", '<tool_call>{"type": "function", "function": {"name": "get_weather", "arguments": '
-         + _PARIS_JSON + "}}</tool_call>", [PARIS]),
-    Good("hermes", r'<tool_call>{"name": "get_weather", "arguments": "{\"city\": \"Paris\", \"days\": 3}"}</tool_call>', [PARIS]),
-    Good("hermes", '<tool_call>{"arguments": ' + _PARIS_JSON + ', "name": "get_weather"}</tool_call>', [PARIS]),
+    Good(
+        "hermes",
+        '<tool_call>{"type": "function", "function": {"name": "get_weather", "arguments": '
+        + _PARIS_JSON
+        + "}}</tool_call>",
+        [PARIS],
+    ),
+    Good(
+        "hermes",
+        r'<tool_call>{"name": "get_weather", "arguments": "{\"city\": \"Paris\", \"days\": 3}"}</tool_call>',
+        [PARIS],
+    ),
+    Good(
+        "hermes", '<tool_call>{"arguments": ' + _PARIS_JSON + ', "name": "get_weather"}</tool_call>', [PARIS]
+    ),
     Good("hermes", '{"name": "get_weather", "arguments": ' + _PARIS_JSON + "}", [PARIS]),
     Good(
         "qwen_xml",
@@ -103,7 +118,9 @@ GOOD = [
     Good(
         "glm",
         "\n<tool_call>write_file<arg_key>path</arg_key><arg_value>/tmp/ä b.py</arg_value><arg_key>text</arg_key>"
-        "<arg_value>" + CODE + '</arg_value><arg_key>tags</arg_key><arg_value>["a,b", "c}d"]</arg_value></tool_call>'
+        "<arg_value>"
+        + CODE
+        + '</arg_value><arg_key>tags</arg_key><arg_value>["a,b", "c}d"]</arg_value></tool_call>'
         "\n<tool_call>now\n</tool_call>",
         [FILE, NOW],
     ),
@@ -150,7 +167,11 @@ GOOD = [
         [FILE, NOW],
         "Yes.",
     ),
-    Good("gemma4", f"<|tool_call>call:now{{}}call:get_weather{{city:{_Q}Paris{_Q},days:3}}<tool_call|>", [NOW, PARIS]),
+    Good(
+        "gemma4",
+        f"<|tool_call>call:now{{}}call:get_weather{{city:{_Q}Paris{_Q},days:3}}<tool_call|>",
+        [NOW, PARIS],
+    ),
     Good(
         "gemma4",
         f"<|tool_call>call:write_file{{path:{_Q}a{_Q},text:null,meta:{{k:{_Q}v{_Q},deep:{{n:1.5,ok:true}}}}}}<tool_call|>",
@@ -201,7 +222,9 @@ GOOD = [
         "<|tool_calls_section_end|>",
         [PARIS, NOW],
     ),
-    Good("lfm2", '<|tool_call_start|>[get_weather(city="Paris", days=3), now()]<|tool_call_end|>', [PARIS, NOW]),
+    Good(
+        "lfm2", '<|tool_call_start|>[get_weather(city="Paris", days=3), now()]<|tool_call_end|>', [PARIS, NOW]
+    ),
     Good(
         "phi4",
         '<|tool_call|>[{"name": "get_weather", "arguments": ' + _PARIS_JSON + "}]<|/tool_call|>",
@@ -209,10 +232,16 @@ GOOD = [
     ),
     Good(
         "granite",
-        '<|tool_call|>[{"name": "write_file", "arguments": ' + _FILE_JSON + '}, {"name": "now", "arguments": {}}]',
+        '<|tool_call|>[{"name": "write_file", "arguments": '
+        + _FILE_JSON
+        + '}, {"name": "now", "arguments": {}}]',
         [FILE, NOW],
     ),
-    Good("nemotron", '<TOOLCALL>[{"name": "get_weather", "arguments": ' + _PARIS_JSON + "}]</TOOLCALL>", [PARIS]),
+    Good(
+        "nemotron",
+        '<TOOLCALL>[{"name": "get_weather", "arguments": ' + _PARIS_JSON + "}]</TOOLCALL>",
+        [PARIS],
+    ),
     Good(
         "command",
         '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "get_weather", "parameters": '
@@ -222,7 +251,9 @@ GOOD = [
     ),
     Good(
         "harmony",
-        "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>" + _PARIS_JSON + "<|call|>",
+        "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>"
+        + _PARIS_JSON
+        + "<|call|>",
         [PARIS],
     ),
     Good(

@@ -30,6 +30,11 @@ class Markup:
         )
 
 
+# A small model that must call does not always know when to stop.
+MAX_CALLS = 8
+# Spaces as in the JSON of chat templates, and nowhere else.
+_JSON_STYLE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+
 GrammarMaker = Callable[[Sequence[OfferedTool], bool, Markup], str]
 
 
@@ -156,7 +161,8 @@ def schema_of(tool: OfferedTool) -> dict[str, Any]:
 
 
 def json_text(schema: Any) -> str:
-    return "%json " + json.dumps(schema, ensure_ascii=True)
+    styled = {**schema, "x-guidance": _JSON_STYLE} if isinstance(schema, dict) else schema
+    return "%json " + json.dumps(styled, ensure_ascii=True)
 
 
 def envelope(
@@ -168,13 +174,13 @@ def envelope(
     after: str = "",
     rules: Iterable[str] = (),
 ) -> str:
-    """`before` call (`between` call)* `after`; only one call unless `parallel`."""
+    """`before`, calls with `between` between them, `after`; only one call unless `parallel`."""
     names: list[str] = []
     lines: list[str] = []
     for number, call in enumerate(calls):
         names.append(f"call_{number}")
         lines.append(f"call_{number}: {call}")
-    repeat = f"({between} call)*" if parallel else ""
+    repeat = f"({between} call){{0,{MAX_CALLS - 1}}}" if parallel else ""
     start = " ".join(part for part in (before, "call", repeat, after) if part)
     return "\n".join([f"start: {start}", f"call: {' | '.join(names)}", *lines, *rules]) + "\n"
 

@@ -20,7 +20,6 @@ class Tools:
     in_prompt: list[dict[str, Any]] | None = None
     callable: tuple[OfferedTool, ...] = ()
     parallel: bool = True
-    warning: str | None = None  # a mode that was asked for and is answered as `auto`
 
 
 def read_tools(fields: Fields) -> Tools:
@@ -37,8 +36,7 @@ def read_tools(fields: Fields) -> Tools:
         if name in (None, tool["function"]["name"])
     )
     in_prompt = None if mode == "none" else tools
-    warning = f"tool_choice not enforced: {mode} - treated as auto" if mode in ("required", "named") else None
-    return Tools(mode, in_prompt, offered, parallel, warning)
+    return Tools(mode, in_prompt, offered, parallel)
 
 
 def _check_tools(tools: Any) -> None:
