@@ -1,4 +1,4 @@
-"""Tool calls on the wire of chat completions, scripted: B01, B03, B05, B07, B09, and the SDK's accumulator."""
+"""Tool calls on the wire of chat completions, scripted: B01, B03, B05, B07, B09, and the SDK."""
 
 from __future__ import annotations
 
