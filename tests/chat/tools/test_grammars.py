@@ -114,12 +114,18 @@ def test_gemma_commas() -> None:
 
 
 def test_references_reach_into_elements() -> None:
-    schema = {"$defs": {"Size": {"enum": [1, 2]}}, "properties": {"size": {"$ref": "#/$defs/Size"}}, "required": ["size"]}
+    schema = {
+        "$defs": {"Size": {"enum": [1, 2]}},
+        "properties": {"size": {"$ref": "#/$defs/Size"}},
+        "required": ["size"],
+    }
     call = "<tool_call>\n<function=f>\n<parameter=size>\n{}\n</parameter>\n</function>\n</tool_call>"
     tool = OfferedTool("f", schema)
     assert accepts("qwen_xml", call.format(2), tools=[tool])
     assert not accepts("qwen_xml", call.format(3), tools=[tool])
-    assert accepts("hermes", '<tool_call>\n{"name": "f", "arguments": {"size": 1}}\n</tool_call>', tools=[tool])
+    assert accepts(
+        "hermes", '<tool_call>\n{"name": "f", "arguments": {"size": 1}}\n</tool_call>', tools=[tool]
+    )
 
 
 def test_odd_names_and_schemas() -> None:
@@ -127,7 +133,9 @@ def test_odd_names_and_schemas() -> None:
     tool = OfferedTool("mcp__srv-1.do", {"properties": {'ke"y\\': {}}, "required": ['ke"y\\']})
     for name in FORMATS:
         matcher(name, tools=[tool, OfferedTool("x", {})])
-    text = '<tool_call>\n{"name": "mcp__srv-1.do", "arguments": ' + json.dumps({'ke"y\\': 1}) + "}\n</tool_call>"
+    text = (
+        '<tool_call>\n{"name": "mcp__srv-1.do", "arguments": ' + json.dumps({'ke"y\\': 1}) + "}\n</tool_call>"
+    )
     assert accepts("hermes", text, tools=[tool])
     how = ReplyReading(reasoning=THINK, tool_format="hermes", tools=(tool,))
     assert read(how, text).calls == [("mcp__srv-1.do", {'ke"y\\': 1})]
