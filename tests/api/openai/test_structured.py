@@ -150,10 +150,6 @@ async def test_switched_off() -> None:
             "grammar not enforced: grammar compilation disabled by STOKER_GRAMMAR=0"
             " - falling back to prompt injection"
         )
-    # Several warnings are joined.
-    tool = {"type": "function", "function": {"name": "look"}}
-    fields = {"response_format": {"type": "json_object"}, "tools": [tool], "tool_choice": "required"}
-    assert ", grammar not enforced" in (await front.post(CHAT, ask(**fields))).headers["warning"]
 
 
 def test_the_responses_form_of_a_format() -> None:

@@ -21,6 +21,7 @@ from stoker.core import Constraint, ConstraintKind
 from stoker.errors import GrammarError
 
 SWITCHED_OFF = "grammar compilation disabled by STOKER_GRAMMAR=0"
+_CONSTRAINING = (b'"response_format"', b'"guided_', b'"structured_outputs"', b'"tool_choice"')
 _TAIL = 16  # tokens at a prompt's end in which its thinking tags stand
 # vLLM's form of `structured_outputs`: one of these keys instead of a bare schema
 _VLLM_KEYS = {"json", "json_object", "regex", "choice", "grammar"}
@@ -70,7 +71,7 @@ def settle(state: ApiState, wish: Wish | None) -> Structured:
 
 def work_bytes(body: bytes) -> int:
     """The size by which `off_loop` decides: a request with a constraint always goes to a worker."""
-    asks = b'"response_format"' in body or b'"guided_' in body or b'"structured_outputs"' in body
+    asks = any(field in body for field in _CONSTRAINING)
     return max(len(body), INLINE_BYTES + 1) if asks else len(body)
 
 
