@@ -346,6 +346,7 @@ class Engine:
 
     # Everything below runs on the engine thread.
 
+    @torch.inference_mode()
     def _run(self) -> None:
         while self._take_messages():
             try:
