@@ -14,6 +14,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from stoker.api import openapi
+from stoker.api.anthropic.routes import messages_router
+from stoker.api.anthropic.schema import CountRequest, MessageEvent, MessageRequest
 from stoker.api.errors import RouteNotFound, error_response
 from stoker.api.guards import guarded
 from stoker.api.openai.chat.routes import chat_router
@@ -27,7 +29,15 @@ from stoker.errors import StokerError
 
 _DESCRIPTION = "A private AI endpoint on one machine. Unknown fields are ignored; null counts as unset."
 
-_DOCUMENTED = (ChatCompletionRequest, ChatCompletionChunk, CompletionRequest, CompletionChunk)
+_DOCUMENTED = (
+    ChatCompletionRequest,
+    ChatCompletionChunk,
+    CompletionRequest,
+    CompletionChunk,
+    MessageRequest,
+    MessageEvent,
+    CountRequest,
+)
 
 
 def create_app(state: ApiState) -> FastAPI:
@@ -52,7 +62,7 @@ def create_app(state: ApiState) -> FastAPI:
     )
     app.add_exception_handler(StokerError, _on_error)
     app.add_exception_handler(HTTPException, _on_no_route)
-    for router in (system_router, chat_router, completions_router, models_router):
+    for router in (system_router, chat_router, completions_router, models_router, messages_router):
         app.include_router(router(state))
     openapi.install(app, _DOCUMENTED)
     state.metrics.watch_engine(state.engine)

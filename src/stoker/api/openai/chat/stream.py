@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from stoker.api.generation import Generation, Update
-from stoker.api.openai.chunks import ChunkWriter, compact, write_stream
+from stoker.api.openai.chunks import ChunkWriter, write_stream
 from stoker.api.openai.logprobs import content_block
 from stoker.api.openai.sampling import StreamOptions
-from stoker.api.sse import json_string
+from stoker.api.sse import compact, json_string
 
 
 def stream_chunks(
