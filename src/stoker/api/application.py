@@ -23,6 +23,8 @@ from stoker.api.openai.chat.schema import ChatCompletionChunk, ChatCompletionReq
 from stoker.api.openai.completions.routes import completions_router
 from stoker.api.openai.completions.schema import CompletionChunk, CompletionRequest
 from stoker.api.openai.models.routes import models_router
+from stoker.api.openai.responses.routes import responses_router
+from stoker.api.openai.responses.schema import ResponseEvent, ResponseRequest
 from stoker.api.state import ApiState
 from stoker.api.system.routes import system_router
 from stoker.errors import StokerError
@@ -37,6 +39,8 @@ _DOCUMENTED = (
     MessageRequest,
     MessageEvent,
     CountRequest,
+    ResponseRequest,
+    ResponseEvent,
 )
 
 
@@ -62,7 +66,14 @@ def create_app(state: ApiState) -> FastAPI:
     )
     app.add_exception_handler(StokerError, _on_error)
     app.add_exception_handler(HTTPException, _on_no_route)
-    for router in (system_router, chat_router, completions_router, models_router, messages_router):
+    for router in (
+        system_router,
+        chat_router,
+        completions_router,
+        models_router,
+        messages_router,
+        responses_router,
+    ):
         app.include_router(router(state))
     openapi.install(app, _DOCUMENTED)
     state.metrics.watch_engine(state.engine)

@@ -52,7 +52,11 @@ def openai_shape(error: StokerError) -> Body:
 
 def anthropic_shape(error: StokerError) -> Body:
     kind = "invalid_request_error" if error.status < 500 else "api_error"
-    return {"type": "error", "error": {"type": kind, "message": error.message}, "request_id": new_request_id()}
+    return {
+        "type": "error",
+        "error": {"type": kind, "message": error.message},
+        "request_id": new_request_id(),
+    }
 
 
 def responses_shape(error: StokerError) -> Body:

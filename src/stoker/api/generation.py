@@ -28,7 +28,6 @@ from stoker.core import (
 )
 from stoker.errors import GenerationFailed, Unavailable
 
-
 ReplyEnd = FinishReason | Literal["tool_calls"]
 
 

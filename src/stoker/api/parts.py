@@ -101,9 +101,7 @@ class PartBuilder:
         if delta.arguments or part.text:
             self._add(delta.arguments, [], steps)
 
-    def _switch(
-        self, kind: PartKind, key: int, steps: list[Step], call: ToolCallDelta | None = None
-    ) -> Part:
+    def _switch(self, kind: PartKind, key: int, steps: list[Step], call: ToolCallDelta | None = None) -> Part:
         if self._open is not None and (self._open.kind, self._open.key) == (kind, key):
             return self._open
         self.close(steps)
@@ -125,9 +123,8 @@ class PartBuilder:
             steps.append(Step("add", part, text, tuple(logprobs)))
 
 
-async def build_parts(generation: Generation) -> PartBuilder:
-    """Runs a generation of one choice to its end."""
-    builder = PartBuilder()
+async def build_parts(generation: Generation, builder: PartBuilder) -> PartBuilder:
+    """Runs a generation of one choice to its end, feeding the builder."""
     async with aclosing(generation.updates()) as batches:
         async for updates in batches:
             for update in updates:
@@ -139,6 +136,6 @@ async def finish_parts(request: Request, generation: Generation) -> PartBuilder:
     """The same while the client waits. Raises RequestCancelled when it goes away first; the rows are
     free then."""
     try:
-        return await unless_disconnected(request.receive, build_parts(generation))
+        return await unless_disconnected(request.receive, build_parts(generation, PartBuilder()))
     finally:
         generation.cancel()

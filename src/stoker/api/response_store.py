@@ -6,6 +6,7 @@ under an id.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -23,36 +24,44 @@ class _Entry:
 
 @dataclass
 class ResponseStore:
-    """Used on the event loop only. The least recently used entries go first."""
+    """For any thread. The least recently used entries go first."""
 
     max_bytes: int = MAX_BYTES
     ttl_s: float = TTL_S
     clock: Callable[[], float] = time.monotonic
     num_bytes: int = 0
     _entries: OrderedDict[str, _Entry] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def put(self, id: str, data: bytes) -> None:
         """An entry larger than the whole store is not kept."""
-        self.delete(id)
-        self._expire()
         size = _size(id, data)
-        if size > self.max_bytes:
-            return
-        while self.num_bytes + size > self.max_bytes:
-            self.delete(next(iter(self._entries)))
-        self._entries[id] = _Entry(data, self.clock() + self.ttl_s)
-        self.num_bytes += size
+        with self._lock:
+            self._drop(id)
+            self._expire()
+            if size > self.max_bytes:
+                return
+            while self.num_bytes + size > self.max_bytes:
+                self._drop(next(iter(self._entries)))
+            self._entries[id] = _Entry(data, self.clock() + self.ttl_s)
+            self.num_bytes += size
 
     def get(self, id: str) -> bytes | None:
-        self._expire()
-        entry = self._entries.get(id)
-        if entry is None:
-            return None
-        self._entries.move_to_end(id)
-        return entry.data
+        with self._lock:
+            self._expire()
+            entry = self._entries.get(id)
+            if entry is None:
+                return None
+            self._entries.move_to_end(id)
+            return entry.data
 
     def delete(self, id: str) -> bool:
         """Whether there was one."""
+        with self._lock:
+            self._expire()
+            return self._drop(id)
+
+    def _drop(self, id: str) -> bool:
         entry = self._entries.pop(id, None)
         if entry is None:
             return False
@@ -61,18 +70,19 @@ class ResponseStore:
 
     def counters(self) -> dict[str, int]:
         """As in /stats."""
-        self._expire()
-        return {
-            "entries": len(self._entries),
-            "bytes": self.num_bytes,
-            "max_bytes": self.max_bytes,
-            "ttl_ms": int(self.ttl_s * 1000),
-        }
+        with self._lock:
+            self._expire()
+            return {
+                "entries": len(self._entries),
+                "bytes": self.num_bytes,
+                "max_bytes": self.max_bytes,
+                "ttl_ms": int(self.ttl_s * 1000),
+            }
 
     def _expire(self) -> None:
         now = self.clock()
         for id in [id for id, entry in self._entries.items() if entry.expires_at <= now]:
-            self.delete(id)
+            self._drop(id)
 
 
 def _size(id: str, data: bytes) -> int:

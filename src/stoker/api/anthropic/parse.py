@@ -98,7 +98,7 @@ def _read_thinking(fields: Fields, body: dict[str, Any]) -> None:
     thinking = fields.nested("thinking")
     if thinking is None:
         return
-    mode = thinking.one_of("type", ("enabled", "disabled", "adaptive"))
+    mode = thinking.required_one_of("type", ("enabled", "disabled", "adaptive"))
     given = fields.nested("chat_template_kwargs")
     if mode in ("enabled", "disabled"):
         body["chat_template_kwargs"] = {"enable_thinking": mode == "enabled", **(given.body if given else {})}
@@ -115,7 +115,7 @@ def _read_output(fields: Fields, body: dict[str, Any]) -> None:
     shape = (output.nested("format") if output else None) or fields.nested("output_format")
     if shape is None:
         return
-    shape.one_of("type", ("json_schema",))
+    shape.required_one_of("type", ("json_schema",))
     if shape.nested("schema") is None:
         raise invalid("output_config.format.schema", "output_config.format.schema must be an object")
     body["response_format"] = {

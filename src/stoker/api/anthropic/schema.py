@@ -56,27 +56,60 @@ class RedactedThinkingBlock(BaseModel):
     data: Any = None
 
 
+_KNOWN_BLOCKS = (
+    "text",
+    "image",
+    "document",
+    "search_result",
+    "tool_use",
+    "tool_result",
+    "thinking",
+    "redacted_thinking",
+    "input_audio",
+    "audio",
+    "audio_url",
+)
+
+
+class OtherBlock(BaseModel):
+    """A block of another type: its `text`, if it has one, counts."""
+
+    type: Annotated[str, Field(json_schema_extra={"not": {"enum": list(_KNOWN_BLOCKS)}})]
+
+
 class UserMessage(BaseModel):
-    role: Literal["user"]
-    content: str | list[TextBlock | ImageBlock | ToolResultBlock]
+    """Roles that are neither assistant nor system count as user."""
+
+    role: Annotated[str, Field(json_schema_extra={"not": {"enum": ["assistant", "system"]}})]
+    content: str | list[TextBlock | ImageBlock | ToolResultBlock | OtherBlock]
 
 
 class AssistantMessage(BaseModel):
     role: Literal["assistant"]
-    content: str | list[TextBlock | ToolUseBlock | ThinkingBlock | RedactedThinkingBlock]
+    content: str | list[TextBlock | ToolUseBlock | ThinkingBlock | RedactedThinkingBlock | OtherBlock]
 
 
 class SystemMessage(BaseModel):
     role: Literal["system"]
-    content: str | list[TextBlock]
+    content: str | list[TextBlock | OtherBlock]
 
 
 class Tool(BaseModel):
-    """Tools without an `input_schema` (the provider's own) are left out."""
-
     name: Annotated[str, Field(min_length=1)]
     description: Any = None
     input_schema: dict[str, Any]
+
+
+class ProviderTool(BaseModel):
+    """A tool without an `input_schema`: left out, as its provider is not here."""
+
+    input_schema: None = None
+
+
+class NamelessTool(BaseModel):
+    """Left out too."""
+
+    name: None = None
 
 
 class ToolChoice(BaseModel):
@@ -116,7 +149,7 @@ class CountRequest(BaseModel):
     model: str | None = Field(None, description="Accepted and ignored: the loaded model answers.")
     messages: Annotated[list[UserMessage | AssistantMessage | SystemMessage], Field(min_length=1)]
     system: str | list[TextBlock] | None = None
-    tools: list[Tool] | None = None
+    tools: list[Tool | ProviderTool | NamelessTool] | None = None
     tool_choice: ToolChoice | NamedToolChoice | None = None
     thinking: Thinking | None = None
     output_config: OutputConfig | None = None

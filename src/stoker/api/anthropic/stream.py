@@ -58,7 +58,11 @@ class MessageStream:
             "delta": {**ending, "stop_details": None, "container": None},
             "usage": reply.final_usage(self._generation),
         }
-        return empty + _frame("message_delta", compact(delta)) + _frame("message_stop", '{"type":"message_stop"}')
+        return (
+            empty
+            + _frame("message_delta", compact(delta))
+            + _frame("message_stop", '{"type":"message_stop"}')
+        )
 
 
 def _step_frames(step: Step) -> str:
@@ -96,9 +100,7 @@ def _block_start(index: int, block: reply.Json) -> str:
 
 
 def _block_delta(index: int, delta: str) -> str:
-    return _frame(
-        "content_block_delta", f'{{"type":"content_block_delta","index":{index},"delta":{delta}}}'
-    )
+    return _frame("content_block_delta", f'{{"type":"content_block_delta","index":{index},"delta":{delta}}}')
 
 
 def _block_stop(index: int) -> str:
