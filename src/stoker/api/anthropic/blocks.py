@@ -13,6 +13,7 @@ from stoker.api.fields import invalid
 
 Part = dict[str, Any]
 
+_OF_A_TURN = ("tool_use", "tool_result", "thinking", "redacted_thinking")
 _AUDIO = ("input_audio", "audio", "audio_url")
 
 
@@ -50,6 +51,8 @@ def block_parts(block: dict[str, Any], at: str) -> list[Part]:
         )
     if kind == "text":
         return [_text_part(block.get("text"), f"{at}.text")]
+    if kind in _OF_A_TURN:
+        raise invalid(f"{at}.type", f"{at}.type must not be '{kind}' in this place")
     # Unknown blocks of later versions: what text they have, rather than a refusal.
     text = block.get("text")
     return [_text_part(text, at)] if isinstance(text, str) else []

@@ -32,18 +32,20 @@ def read_conversation(system: Any, messages: Any) -> list[Message]:
             raise invalid(at, f"{at} must be an object")
         for turn in _turns(message, at):
             _append(converted, turn)
+    if not converted:
+        raise invalid("messages", "messages hold nothing to reply to")
     return converted
 
 
 def _system(system: Any) -> list[Message]:
     if system is None:
         return []
-    texts = [
-        part["text"]
-        for part in content_parts(system, "system")
-        if part["type"] == "text" and not part["text"].startswith(_BILLING_LINE)
-    ]
-    text = "\n".join(texts)
+    texts = []
+    for block, at in each_block(system, "system"):
+        if block["type"] != "text":
+            raise invalid(f"{at}.type", f"{at}.type must be 'text'")
+        texts += [part["text"] for part in block_parts(block, at)]
+    text = "\n".join(text for text in texts if not text.startswith(_BILLING_LINE))
     return [{"role": "system", "content": text}] if text else []
 
 

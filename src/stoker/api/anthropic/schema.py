@@ -31,31 +31,6 @@ class ImageBlock(BaseModel):
     source: Base64Source | UrlSource
 
 
-class ToolUseBlock(BaseModel):
-    type: Literal["tool_use"]
-    id: str
-    name: str
-    input: dict[str, Any]
-
-
-class ToolResultBlock(BaseModel):
-    type: Literal["tool_result"]
-    tool_use_id: str
-    content: str | list[TextBlock | ImageBlock] | None = None
-    is_error: Any = None
-
-
-class ThinkingBlock(BaseModel):
-    type: Literal["thinking"]
-    thinking: str
-    signature: Any = None
-
-
-class RedactedThinkingBlock(BaseModel):
-    type: Literal["redacted_thinking"]
-    data: Any = None
-
-
 _KNOWN_BLOCKS = (
     "text",
     "image",
@@ -75,6 +50,31 @@ class OtherBlock(BaseModel):
     """A block of another type: its `text`, if it has one, counts."""
 
     type: Annotated[str, Field(json_schema_extra={"not": {"enum": list(_KNOWN_BLOCKS)}})]
+
+
+class ToolUseBlock(BaseModel):
+    type: Literal["tool_use"]
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class ToolResultBlock(BaseModel):
+    type: Literal["tool_result"]
+    tool_use_id: str
+    content: str | list[TextBlock | ImageBlock | OtherBlock] | None = None
+    is_error: Any = None
+
+
+class ThinkingBlock(BaseModel):
+    type: Literal["thinking"]
+    thinking: str
+    signature: Any = None
+
+
+class RedactedThinkingBlock(BaseModel):
+    type: Literal["redacted_thinking"]
+    data: Any = None
 
 
 class UserMessage(BaseModel):

@@ -39,7 +39,7 @@ def read_items(value: Any) -> list[Item]:
 def _with_id(item: Any, at: str) -> Item:
     if not isinstance(item, dict):
         raise invalid(at, f"{at} must be an object")
-    kind = item.get("type") or "message"
+    kind = "message" if item.get("type") is None else item["type"]
     if not isinstance(kind, str):
         raise invalid(f"{at}.type", f"{at}.type must be a string")
     if kind == "item_reference":
@@ -73,8 +73,11 @@ def to_messages(instructions: str | None, items: list[Item]) -> list[Message]:
             system.append(content)
         else:
             _convert(item, at, messages)
-    leading = _SEPARATOR.join(text for text in system if text)
-    return [{"role": "system", "content": leading}, *messages] if leading else messages
+    if leading := _SEPARATOR.join(text for text in system if text):
+        messages.insert(0, {"role": "system", "content": leading})
+    if not messages:
+        raise invalid("input", "input holds nothing to reply to")
+    return messages
 
 
 def _convert(item: Item, at: str, messages: list[Message]) -> None:

@@ -25,7 +25,7 @@ _KNOWN_ITEMS = ("message", "function_call", "function_call_output", "reasoning",
 class OtherItem(BaseModel):
     """An item of another type and without a role is ignored."""
 
-    type: Annotated[str, Field(json_schema_extra={"not": {"enum": [*_KNOWN_ITEMS, ""]}})]
+    type: Annotated[str, Field(json_schema_extra={"not": {"enum": list(_KNOWN_ITEMS)}})]
 
 
 class InputMessage(BaseModel):
@@ -131,7 +131,8 @@ class ResponseRequest(BaseModel):
     input: (
         str
         | Annotated[
-            list[InputMessage | InputFunctionCall | InputFunctionOutput | InputReasoning | OtherItem], Field(min_length=1)
+            list[InputMessage | InputFunctionCall | InputFunctionOutput | InputReasoning | OtherItem],
+            Field(min_length=1),
         ]
     )
     instructions: str | None = None
