@@ -10,15 +10,18 @@ import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
 from stoker import machine
 from stoker.chat.model import TextModel
+from stoker.chat.tokenizer import Tokenizer
 from stoker.config import Settings
 from stoker.core import SamplingParams
 from stoker.engine import Engine, EngineConfig
+from stoker.engine.grammar import GrammarCompiler, Vocabulary
 from stoker.kernels import native
 from stoker.kv.base import LayerSpec
 from stoker.kv.blocks import BLOCK_SIZE
@@ -46,6 +49,7 @@ class Served:
 
     text: TextModel
     engine: Engine
+    grammars: GrammarCompiler | None
     entry: ModelEntry
     settings: Settings
     device: str
@@ -111,12 +115,14 @@ def load_served_model(settings: Settings, entry: ModelEntry | None = None) -> Se
         native.set_num_threads(threads)
         torch.set_num_threads(1)
     config = engine_config(settings, text, native_kernels=native_kernels)
-    engine = Engine(model, kv, config, device=device)
+    grammars = GrammarCompiler(partial(grammar_vocabulary, text.tokenizer)) if settings.grammar else None
+    engine = Engine(model, kv, config, device=device, grammars=grammars)
     engine.start()
     log.info("loaded %s on %s in %s", entry.id, device, numerics)
     return Served(
         text=text,
         engine=engine,
+        grammars=grammars,
         entry=entry,
         settings=settings,
         device=device,
@@ -145,6 +151,7 @@ def build_app(served: Served) -> tuple[FastAPI, ApiState]:
             enforced_context_tokens=settings.context_limit,
             kv_budget_bytes=int(settings.kv_budget * 1e9) if settings.kv_budget else None,
         ),
+        compile_constraint=served.grammars.compile if served.grammars else None,
         list_models=list_models,
     )
     return create_app(state), state
@@ -211,6 +218,14 @@ def engine_config(settings: Settings, text: TextModel, *, native_kernels: bool =
         prefix_cache_bytes=int(settings.prompt_cache * 2**30),
         newline_ids=newline_ids(text),
         **chosen,
+    )
+
+
+def grammar_vocabulary(tokenizer: Tokenizer) -> Vocabulary:
+    return Vocabulary(
+        tokens=[tokenizer.token_bytes(token_id) for token_id in range(tokenizer.vocab_size)],
+        special_ids=tokenizer.special_ids,
+        encode=partial(tokenizer.encode, add_special=False),
     )
 
 

@@ -48,15 +48,16 @@ class Constraint:
     json_object  empty: any JSON object
     regex        one expression that the whole text must match
     choice       a JSON array of strings, of which the text is one
-    lark         a grammar in llguidance's Lark dialect (rule `start`; may embed %json and name
-                 special tokens as <tag>)
+    lark         a grammar in llguidance's Lark dialect (rule `start`; may embed %json; special
+                 tokens are named as <tag>, other added tokens are plain text)
     gbnf         a grammar in llama.cpp's GBNF (rule `root`)
     """
 
     kind: ConstraintKind
     source: str = ""
     any_whitespace: bool = True  # JSON kinds: False = compact separators only
-    free_until: str | None = None  # text goes unconstrained up to and including this; then the grammar holds
+    free_until: str | None = None  # text is free up to and including this (a closing tag); then it holds
+    free_opener: str | None = None  # free only if the first token is this tag; else it holds from the start
 
 
 @dataclass(frozen=True, slots=True)

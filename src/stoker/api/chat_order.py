@@ -14,11 +14,13 @@ from starlette.datastructures import Headers
 from stoker.api.fields import Fields, invalid
 from stoker.api.generation import Order
 from stoker.api.openai import sampling, structured
+from stoker.api.openai.chat.enforce import with_tools
 from stoker.api.openai.chat.thinking import read_thinking
 from stoker.api.openai.chat.tools import read_tools
 from stoker.api.session import session_label
 from stoker.api.state import ApiState
 from stoker.chat.messages import normalize_messages
+from stoker.chat.reader import reading_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +40,10 @@ def make_chat_order(state: ApiState, body: dict[str, Any], headers: Headers, *, 
     thinking = read_thinking(fields, state.settings.thinking)
     logprobs = _read_logprobs(fields)
     params = sampling.read_sampling(fields, state, thinking=thinking.enabled, logprobs=logprobs)
-    warnings = [tools.warning] if tools.warning else []
-    instruction = structured.read_constraint(fields.body)
-    if instruction is not None:
-        messages = structured.with_instruction(normalize_messages(messages, state.text.id), instruction)
-        warnings.append(structured.warning())
+    output = structured.read_structured(state, fields.body)
+    if output.instruction is not None:
+        plain = normalize_messages(messages, state.text.id)
+        messages = structured.with_instruction(plain, output.instruction)
     order = Order(
         id=id,
         prompts=(),
@@ -53,10 +54,22 @@ def make_chat_order(state: ApiState, body: dict[str, Any], headers: Headers, *, 
         stops=sampling.read_stops(fields),
         session=session_label(fields.body, headers),
     )
-    prompt = state.text.prompt_from_messages(messages, tools.offered, thinking.template_kwargs)
+    text = state.text
+    rendered = text.render(messages, tools.in_prompt, thinking.template_kwargs)
+    prompt = text.prompt_from_rendered(rendered)
     if not prompt:
         raise invalid("messages", "messages render to an empty prompt")
-    return ChatOrder(replace(order, prompts=(tuple(prompt),)), tuple(warnings))
+    reading = reading_for(
+        text.template.sources.values() if text.template else (),
+        rendered,
+        tools.callable,
+        parallel=tools.parallel,
+        drop_calls=tools.mode == "none",
+    )
+    constraint = structured.after_thinking(output.constraint, text, prompt)
+    constraint, warning = with_tools(state, tools, reading, rendered, constraint)
+    order = replace(order, prompts=(tuple(prompt),), reading=reading, constraint=constraint)
+    return ChatOrder(order, (*output.warnings, *((warning,) if warning else ())))
 
 
 def _read_logprobs(fields: Fields) -> int:

@@ -18,6 +18,7 @@ from stoker.chat.calls import ToolCall, ToolCallDelta, join_deltas
 from stoker.chat.reading import ReplyReading
 from stoker.chat.reply import LogprobEntry, ReplyAssembler, ReplyDelta
 from stoker.core import (
+    Constraint,
     Event,
     FinishEvent,
     FinishReason,
@@ -44,6 +45,7 @@ class Order:
     stops: tuple[str, ...] = ()
     session: str | None = None
     reading: ReplyReading | None = None  # None = all text is the answer
+    constraint: Constraint | None = None  # compiled already
 
     @property
     def num_choices(self) -> int:
@@ -126,6 +128,7 @@ class Generation:
             eos_ids=frozenset() if order.ignore_eos else self._state.text.eos_ids,
             n=order.n,
             session=order.session,
+            constraint=order.constraint,
         )
 
     @property

@@ -17,6 +17,7 @@ from stoker.api.metrics import Metrics
 from stoker.api.response_store import ResponseStore
 from stoker.chat.model import TextModel
 from stoker.config import Settings
+from stoker.core import Constraint
 
 MIB = 1024 * 1024
 
@@ -97,6 +98,8 @@ class ApiState:
     engine: EngineLike
     settings: ApiSettings = field(default_factory=ApiSettings)
     figures: ModelFigures = field(default_factory=ModelFigures)
+    # Makes a constraint ready for the engine, which may take seconds, or raises GrammarError.
+    compile_constraint: Callable[[Constraint], None] | None = None  # None = grammars are switched off
     list_models: Callable[[], Sequence[ListedModel]] = _no_models  # may read the disk; run in a thread
     metrics: Metrics = field(default_factory=Metrics)
     drain: Drain = field(default_factory=Drain)

@@ -44,3 +44,28 @@ def join_deltas(deltas: list[ToolCallDelta]) -> tuple[ToolCall, ...]:
             arguments.append([])
         arguments[delta.index].append(delta.arguments)
     return tuple(ToolCall(i, n, "".join(a)) for i, n, a in zip(ids, names, arguments, strict=True))
+
+
+class CallWriter:
+    """Gives the calls of one choice their numbers and ids."""
+
+    def __init__(self, *, parallel: bool = True, drop: bool = False) -> None:
+        self._parallel = parallel
+        self.drops = drop
+        self.num_calls = 0
+        self.is_cut = False  # the last call has no end of its own
+        self.complete = False  # no further call is wanted
+
+    def begin(self, name: str) -> list[ToolCallDelta]:
+        self.is_cut = True
+        if self.drops:
+            return []
+        self.num_calls += 1
+        return [ToolCallDelta(self.num_calls - 1, new_call_id(), name, "")]
+
+    def append(self, arguments: str) -> list[ToolCallDelta]:
+        return [] if self.drops or not arguments else [ToolCallDelta(self.num_calls - 1, arguments=arguments)]
+
+    def end(self, is_cut: bool) -> None:
+        self.is_cut = is_cut
+        self.complete = not self._parallel and not self.drops

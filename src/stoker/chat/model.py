@@ -33,6 +33,7 @@ _TURN_ENDS = (
     "<|END_OF_TURN_TOKEN|>",
     "<|return|>",
     "<|call|>",
+    "<|tool_response>",  # Gemma 4: the model has called and waits for the result
 )
 _FALLBACK_CONTEXT = 2048
 
@@ -141,7 +142,10 @@ class TextModel:
     ) -> list[int]:
         """Token ids of `render`. The template writes BOS itself where the model wants one; none is
         added here, as in transformers' `apply_chat_template`."""
-        text = self.render(messages, tools, template_kwargs, add_generation_prompt)
+        return self.prompt_from_rendered(self.render(messages, tools, template_kwargs, add_generation_prompt))
+
+    def prompt_from_rendered(self, text: str) -> list[int]:
+        """Token ids of what `render` gave."""
         return self._encode(text, add_special=False)
 
     def prompt_from_text(self, text: str) -> list[int]:

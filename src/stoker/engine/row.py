@@ -25,6 +25,7 @@ class Row:
     num_computed: int = 0
     num_cached: int = 0  # of the prompt, found in the prefix cache when the row was admitted
     num_generated: int = 0
+    matcher: Any = None  # grammar.RowMatcher of a constrained row, opaque to the scheduler
     admitted: bool = False  # has run at least once (a preempted row waits again, admitted)
 
     @property

@@ -11,6 +11,7 @@ from stoker.api import ApiSettings
 
 PATH = "/v1/messages"
 COUNT = "/v1/messages/count_tokens"
+IMAGE = {"type": "image", "source": {"type": "url", "url": "http://x/"}}
 HI: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
 
 

@@ -52,7 +52,7 @@ def test_choices(choice: Any, expected: dict[str, Any]) -> None:
     "tools", [{}, "x", [1], [{"name": "", "input_schema": {}}], [{"name": "a", "input_schema": 1}]]
 )
 def test_wrong_tools(tools: Any) -> None:
-    with pytest.raises(InvalidRequest, match="^tools"):
+    with pytest.raises(InvalidRequest, match=r"^tools"):
         read_tools(tools)
 
 
@@ -61,5 +61,5 @@ def test_wrong_tools(tools: Any) -> None:
     ["auto", {}, {"type": "maybe"}, {"type": "tool"}, {"type": "any", "disable_parallel_tool_use": 1}],
 )
 def test_wrong_choices(choice: Any) -> None:
-    with pytest.raises(InvalidRequest, match="^tool_choice"):
+    with pytest.raises(InvalidRequest, match=r"^tool_choice"):
         read_tool_choice(choice)

@@ -18,6 +18,7 @@ from stoker.api.anthropic.stream import HEARTBEAT, MessageStream
 from stoker.api.body import off_loop, read_body
 from stoker.api.errors import json_response, new_request_id
 from stoker.api.generation import Generation
+from stoker.api.openai.structured import work_bytes
 from stoker.api.openapi import generation_docs
 from stoker.api.parts import finish_parts
 from stoker.api.sse import EventStream
@@ -29,7 +30,9 @@ def messages_router(state: ApiState) -> APIRouter:
 
     async def parse(request: Request) -> MessageRequest:
         body = await read_body(request)
-        return await off_loop(state.workers, lambda: parse_message(state, body, request.headers), len(body))
+        return await off_loop(
+            state.workers, lambda: parse_message(state, body, request.headers), work_bytes(body)
+        )
 
     @router.post(
         "/v1/messages",

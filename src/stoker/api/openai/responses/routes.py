@@ -19,11 +19,16 @@ from stoker.api.openai.responses.parse import parse_response
 from stoker.api.openai.responses.run import ResponseRun
 from stoker.api.openai.responses.saved import load_response, response_not_found
 from stoker.api.openai.responses.stream import ResponseStream
+from stoker.api.openai.structured import work_bytes
 from stoker.api.openapi import generation_docs, read_docs
 from stoker.api.parts import build_parts
 from stoker.api.sse import EventStream
 from stoker.api.state import ApiState
 from stoker.errors import Unavailable
+
+_WITH_ID = {
+    "parameters": [{"name": "response_id", "in": "path", "required": True, "schema": {"type": "string"}}]
+}
 
 
 def responses_router(state: ApiState) -> APIRouter:
@@ -44,7 +49,9 @@ def responses_router(state: ApiState) -> APIRouter:
     )
     async def create_response(request: Request) -> Response:
         body = await read_body(request)
-        asked = await off_loop(state.workers, lambda: parse_response(state, body, request.headers), len(body))
+        asked = await off_loop(
+            state.workers, lambda: parse_response(state, body, request.headers), work_bytes(body)
+        )
         run = ResponseRun(state, asked, Generation(state, asked.order))
         running[run.id] = run
         if not asked.stream:
@@ -71,8 +78,10 @@ def responses_router(state: ApiState) -> APIRouter:
         "/v1/responses/{response_id}",
         summary="A stored response, or one under way",
         **read_docs(schema.ResponseObject, "The response.", error=schema.ResponsesError, further=(404,)),
+        openapi_extra=_WITH_ID,
     )
-    async def get_response(response_id: str) -> Response:
+    async def get_response(request: Request) -> Response:
+        response_id = request.path_params["response_id"]
         run = running.get(response_id)
         return json_response(run.snapshot() if run else load_response(state, response_id).response)
 
@@ -80,8 +89,10 @@ def responses_router(state: ApiState) -> APIRouter:
         "/v1/responses/{response_id}/input_items",
         summary="What a response was a reply to",
         **read_docs(schema.ItemList, "A page of items.", error=schema.ResponsesError, further=(400, 404)),
+        openapi_extra=_WITH_ID,
     )
-    async def get_input_items(request: Request, response_id: str) -> Response:
+    async def get_input_items(request: Request) -> Response:
+        response_id = request.path_params["response_id"]
         run = running.get(response_id)
         items = run.request.items if run else load_response(state, response_id).input
         return json_response(list_items(items, request.query_params))
@@ -90,9 +101,11 @@ def responses_router(state: ApiState) -> APIRouter:
         "/v1/responses/{response_id}/cancel",
         summary="End a response under way",
         **read_docs(schema.ResponseObject, "The response.", error=schema.ResponsesError, further=(404,)),
+        openapi_extra=_WITH_ID,
     )
-    async def cancel_response(response_id: str) -> Response:
+    async def cancel_response(request: Request) -> Response:
         """One that has ended already is returned as it is."""
+        response_id = request.path_params["response_id"]
         run = running.get(response_id)
         if run is None:
             return json_response(load_response(state, response_id).response)
@@ -103,8 +116,10 @@ def responses_router(state: ApiState) -> APIRouter:
         "/v1/responses/{response_id}",
         summary="Forget a response",
         **read_docs(schema.Deleted, "It is gone.", error=schema.ResponsesError, further=(404,)),
+        openapi_extra=_WITH_ID,
     )
-    async def delete_response(response_id: str) -> Response:
+    async def delete_response(request: Request) -> Response:
+        response_id = request.path_params["response_id"]
         run = running.get(response_id)
         if run is not None:
             run.cancel(forget=True)

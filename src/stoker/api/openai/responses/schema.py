@@ -119,6 +119,7 @@ Includable = Literal[
 ]
 
 
+InputItem = InputMessage | InputFunctionCall | InputFunctionOutput | InputReasoning | OtherItem
 Metadata = Annotated[
     dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
 ]
@@ -128,13 +129,7 @@ class ResponseRequest(BaseModel):
     """`null` counts as unset; unknown fields are ignored."""
 
     model: str = Field(description="Required by the protocol; the loaded model answers.")
-    input: (
-        str
-        | Annotated[
-            list[InputMessage | InputFunctionCall | InputFunctionOutput | InputReasoning | OtherItem],
-            Field(min_length=1),
-        ]
-    )
+    input: str | Annotated[list[InputItem], Field(min_length=1)]
     instructions: str | None = None
     previous_response_id: str | None = Field(
         None, description="Id of a stored response to continue from; 404 when it is gone."

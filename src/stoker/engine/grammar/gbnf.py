@@ -1,0 +1,2 @@
+def gbnf_to_lark(source: str) -> str:
+    raise NotImplementedError
