@@ -13,7 +13,7 @@ from stoker.chat.lenient_json import partial_suffix
 from stoker.chat.reading import OfferedTool, ReplyReading
 from stoker.chat.reasoning import opens_reasoning, reasoning_tags
 from stoker.chat.segments import Piece, Segment
-from stoker.chat.tools import FORMATS, format_for
+from stoker.chat.tools import FORMATS, format_for, tool_call_tag
 from stoker.chat.tools.base import CallBegin, CallParser, CallText, NotACall, Toolbox, ToolEvent, ToolFormat
 from stoker.chat.tools.json_blocks import JsonBlocks
 
@@ -31,7 +31,8 @@ class ReplyReader:
         self._tags: tuple[str, ...] = reading.reasoning or ()
         self._format: ToolFormat | None = FORMATS[reading.tool_format] if reading.tool_format else None
         self._toolbox = Toolbox(reading.tools)
-        self._markers = self._format.markers if self._format else ()
+        # The common tag counts in every family: prompts of templates without tools ask for it.
+        self._markers = (*dict.fromkeys((*self._format.markers, tool_call_tag.OPEN)),) if self._format else ()
         self._parser: CallParser | None = None
         self._held = ""  # text not decided yet
         self._space = ""  # space that goes out with the text behind it, or is dropped with markup
@@ -133,7 +134,8 @@ class ReplyReader:
         assert self._format is not None  # else there are no markers
         self._untouched = False
         held, self._held = self._held, ""
-        self._feed_parser(self._format.make_parser(self._toolbox), held, pieces)
+        make = self._format.make_parser if word in self._format.markers else tool_call_tag.make_parser
+        self._feed_parser(make(self._toolbox), held, pieces)
         return True
 
     def _may_be_bare(self, found: ToolFormat) -> bool:

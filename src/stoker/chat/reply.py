@@ -19,7 +19,7 @@ from stoker.chat.reading import ReplyReading
 from stoker.chat.segments import Piece, Reader, Segment
 from stoker.chat.stops import StopMatcher
 from stoker.chat.tokenizer import Tokenizer
-from stoker.chat.tools import FORMATS
+from stoker.chat.tools import FORMATS, tool_call_tag
 from stoker.core import Alternative, FinishReason, TokenEvent
 
 LOWEST_LOGPROB = -9999.0  # JSON has no infinity; this is what OpenAI sends for "practically never"
@@ -219,5 +219,5 @@ def _markup_of(reading: ReplyReading) -> frozenset[str]:
         markup.update(FORMATS["harmony"].tokens)
     elif reading.tool_format is not None:
         found = FORMATS[reading.tool_format]
-        markup.update(found.markers, found.tokens)
+        markup.update(found.markers, found.tokens, (tool_call_tag.OPEN, tool_call_tag.CLOSE))
     return frozenset(markup)

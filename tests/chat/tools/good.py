@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - replies are quoted as they come
 """Well-formed replies of every family, and what is in them. Written by hand from the families' templates."""
 
 from __future__ import annotations

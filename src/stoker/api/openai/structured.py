@@ -22,13 +22,13 @@ from stoker.errors import GrammarError
 
 SWITCHED_OFF = "grammar compilation disabled by STOKER_GRAMMAR=0"
 # What a body contains that asks for a constraint, in whichever protocol.
-_ASKING = (
+_CONSTRAINING = (
     b'"response_format"',
     b'"guided_',
     b'"structured_outputs"',
+    b'"tool_choice"',
     b'"format"',
     b'"output_format"',
-    b'"tool_choice"',
 )
 _TAIL = 16  # tokens at a prompt's end in which its thinking tags stand
 # vLLM's form of `structured_outputs`: one of these keys instead of a bare schema
@@ -79,7 +79,8 @@ def settle(state: ApiState, wish: Wish | None) -> Structured:
 
 def work_bytes(body: bytes) -> int:
     """The size by which `off_loop` decides: a request with a constraint always goes to a worker."""
-    return max(len(body), INLINE_BYTES + 1) if any(name in body for name in _ASKING) else len(body)
+    asks = any(field in body for field in _CONSTRAINING)
+    return max(len(body), INLINE_BYTES + 1) if asks else len(body)
 
 
 def find_wish(body: dict[str, Any]) -> Wish | None:

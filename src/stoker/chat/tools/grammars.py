@@ -68,7 +68,8 @@ def element_calls(
             is_text = schema_types(kind) == {"string"} and not _enumerated(kind)
             head, tail = (value if is_text or plain is None else plain)(key)
             # A string runs to the first occurrence of what ends it; other values are JSON.
-            body = f"{rule}[suffix={_literal(tail)}]: /(?s:.*)/" if is_text else f"{rule}: {_plain(kind)}"
+            typed = _plain(kind, {name: schema[name] for name in ("$defs", "definitions") if name in schema})
+            body = f"{rule}[suffix={_literal(tail)}]: /(?s:.*)/" if is_text else f"{rule}: {typed}"
             element = f"{_literal(head)} {rule}" + ("" if is_text else f" {_literal(tail)}")
             parts.append(element if key in required else f"({element})?")
             rules.append(body)
@@ -147,12 +148,13 @@ def _enumerated(schema: Any) -> list[Any]:
     return values if isinstance(values, list) else []
 
 
-def _plain(schema: Any) -> str:
-    """The text form of a value that is no free string: enumerated strings stand without quotes."""
+def _plain(schema: Any, definitions: dict[str, Any]) -> str:
+    """The text form of a value that is no free string: enumerated strings stand without quotes.
+    `definitions` are those of the whole schema, which this part may refer to."""
     values = _enumerated(schema)
     if values and all(isinstance(value, str) for value in values):
         return " | ".join(_literal(value) for value in values)
-    return json_text(schema)
+    return json_text({**definitions, **schema} if isinstance(schema, dict) else schema)
 
 
 def schema_of(tool: OfferedTool) -> dict[str, Any]:
