@@ -67,6 +67,10 @@ async def test_fields_reach_the_engine(front: Front) -> None:
 
 async def test_max_tokens_may_be_left_out(front: Front) -> None:
     assert (await front.post(PATH, {"messages": HI})).status_code == 200
+    assert front.engine.requests[-1].max_tokens == 1024
+    limited = make_front(settings=ApiSettings(max_tokens=2000))
+    await limited.post(PATH, {"messages": HI})
+    assert limited.engine.requests[-1].max_tokens == 2000
 
 
 @pytest.mark.parametrize("stream", [False, True])

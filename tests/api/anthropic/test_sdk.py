@@ -1,6 +1,7 @@
 """The official anthropic SDK against a real server on a scripted engine."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import anthropic
@@ -103,7 +104,7 @@ def test_later_turns_repeat_the_tokens_of_earlier_ones(looping: tuple[Front, ant
     """So that the prompt cache matches: each prompt of a loop begins with the one before it."""
     front, _ = looping
     prompts = [request.prompt_ids for request in front.engine.requests[: NUM_TURNS + 1]]
-    for shorter, longer in zip(prompts, prompts[1:], strict=False):
+    for shorter, longer in pairwise(prompts):
         assert longer[: len(shorter)] == shorter
 
 

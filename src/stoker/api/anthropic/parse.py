@@ -47,6 +47,8 @@ _SHARED = (
 )
 _EFFORTS = {"low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "xhigh"}
 _MAX_STOPS = 256
+# The protocol demands a ceiling from its clients; this is for those who leave it out all the same.
+DEFAULT_MAX_TOKENS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,10 @@ def parse_message(state: ApiState, body: bytes, headers: Headers) -> MessageRequ
     """Raises InvalidRequest (TemplateError included)."""
     fields = Fields(parse_object(body))
     stream = bool(fields.flag("stream"))
-    chat = make_chat_order(state, chat_body(fields), headers, id=f"msg_{uuid4().hex[:24]}")
+    body_of_chat = chat_body(fields)
+    if body_of_chat["max_tokens"] is None and state.settings.max_tokens is None:
+        body_of_chat["max_tokens"] = DEFAULT_MAX_TOKENS
+    chat = make_chat_order(state, body_of_chat, headers, id=f"msg_{uuid4().hex[:24]}")
     return MessageRequest(chat.order, stream, chat.warnings)
 
 

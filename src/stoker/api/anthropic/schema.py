@@ -160,7 +160,7 @@ class CountRequest(BaseModel):
 
 
 class MessageRequest(CountRequest):
-    max_tokens: Count | None = Field(None, description="Ceiling of the reply; may be left out here.")
+    max_tokens: Count | None = Field(None, description="Ceiling of the reply. Default 1024.")
     stream: bool | None = Field(None, description="Answer with server-sent events.")
     stop_sequences: Annotated[list[str], Field(max_length=256)] | None = None
     temperature: Annotated[float, Field(ge=0, le=100)] | None = None
