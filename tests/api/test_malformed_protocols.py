@@ -75,8 +75,7 @@ def wrong(path: str) -> Iterator[bytes]:
     for name, values in fields.items():
         for value in values:
             yield json.dumps({**GOOD[path], name: value}).encode()
-    for content in WRONG_BYTES:
-        yield content
+    yield from WRONG_BYTES
 
 
 def check_shape(path: str, body: Any) -> None:
