@@ -15,7 +15,7 @@ from stoker.api.fields import Fields, invalid
 from stoker.api.generation import Order
 from stoker.api.openai import sampling, structured
 from stoker.api.openai.chat.enforce import with_tools
-from stoker.api.openai.chat.thinking import read_thinking
+from stoker.api.openai.chat.thinking import read_budget, read_thinking
 from stoker.api.openai.chat.tools import read_tools
 from stoker.api.session import session_label
 from stoker.api.state import ApiState
@@ -53,6 +53,7 @@ def make_chat_order(state: ApiState, body: dict[str, Any], headers: Headers, *, 
         n=sampling.read_n(fields),
         stops=sampling.read_stops(fields),
         session=session_label(fields.body, headers),
+        thinking_budget=read_budget(fields),
     )
     text = state.text
     rendered = text.render(messages, tools.in_prompt, thinking.template_kwargs)
@@ -68,7 +69,10 @@ def make_chat_order(state: ApiState, body: dict[str, Any], headers: Headers, *, 
     )
     constraint = structured.after_thinking(output.constraint, text, prompt)
     constraint, warning = with_tools(state, tools, reading, rendered, constraint)
-    order = replace(order, prompts=(tuple(prompt),), reading=reading, constraint=constraint)
+    budget = order.thinking_budget if reading and (reading.reasoning or reading.is_harmony) else None
+    order = replace(
+        order, prompts=(tuple(prompt),), reading=reading, constraint=constraint, thinking_budget=budget
+    )
     return ChatOrder(order, (*output.warnings, *((warning,) if warning else ())))
 
 

@@ -5,14 +5,14 @@ Every protocol shares this between its parsing and its writing. No JSON and no H
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from stoker.api.engine_port import HandleLike
+from stoker.api.merged_events import MergedEvents
 from stoker.api.state import ApiState
 from stoker.chat.calls import ToolCall, ToolCallDelta, join_deltas
 from stoker.chat.reading import ReplyReading
@@ -27,7 +27,7 @@ from stoker.core import (
     SamplingParams,
     TokenEvent,
 )
-from stoker.errors import GenerationFailed, Unavailable
+from stoker.errors import GenerationFailed, StokerError, Unavailable
 
 ReplyEnd = FinishReason | Literal["tool_calls"]
 
@@ -45,6 +45,7 @@ class Order:
     stops: tuple[str, ...] = ()
     session: str | None = None
     reading: ReplyReading | None = None  # None = all text is the answer
+    thinking_budget: int | None = None  # tokens; then the thinking channel is closed for the model
     constraint: Constraint | None = None  # compiled already
 
     @property
@@ -83,8 +84,11 @@ class Usage:
 @dataclass(slots=True)
 class _Choice:
     assembler: ReplyAssembler
+    handle: int  # number of the handle whose events count
     finished: bool = False
     last_token_at: float = 0.0
+    may_think: bool = True  # the thinking budget has not been enforced yet
+    ids: list[int] = field(default_factory=list)  # what was generated, kept while a budget runs
 
 
 class Generation:
@@ -101,18 +105,22 @@ class Generation:
                     stops=order.stops,
                     want_logprobs=order.want_logprobs,
                     reading=order.reading,
-                )
+                ),
+                handle=index // order.n,
             )
-            for _ in range(order.num_choices)
+            for index in range(order.num_choices)
         ]
         self._cached_tokens = 0
         self._num_unfinished = order.num_choices
         self._started_at = time.monotonic()
         self._saw_token = False
         self._handles: list[HandleLike] = []
+        self._first_choices: list[int] = []  # by handle: the choice that its event index 0 belongs to
+        self._merged: MergedEvents | None = None
         try:
             for number, prompt in enumerate(order.prompts):
                 self._handles.append(state.engine.submit(self._request(number, prompt)))
+                self._first_choices.append(number * order.n)
         except BaseException:
             self.cancel()
             raise
@@ -168,34 +176,16 @@ class Generation:
 
     async def _event_batches(self) -> AsyncGenerator[tuple[int, list[Event]], None]:
         """(number of the prompt, its events), prompts interleaved as they come."""
-        if len(self._handles) == 1:
+        if len(self._handles) == 1 and self.order.thinking_budget is None:
             async for events in self._handles[0].batches():
                 yield 0, events
             return
-        queue: asyncio.Queue[tuple[int, list[Event] | BaseException | None]] = asyncio.Queue()
-
-        async def pump(number: int, handle: HandleLike) -> None:
-            try:
-                async for events in handle.batches():
-                    queue.put_nowait((number, events))
-                queue.put_nowait((number, None))
-            except Exception as error:
-                queue.put_nowait((number, error))
-
-        tasks = [asyncio.create_task(pump(number, handle)) for number, handle in enumerate(self._handles)]
-        try:
-            num_open = len(tasks)
-            while num_open:
-                number, item = await queue.get()
-                if item is None:
-                    num_open -= 1
-                elif isinstance(item, BaseException):
-                    raise item
-                else:
-                    yield number, item
-        finally:
-            for task in tasks:
-                task.cancel()
+        self._merged = MergedEvents()
+        for number, handle in enumerate(self._handles):
+            self._merged.add(number, handle)
+        async with aclosing(self._merged.batches()) as batches:
+            async for number, events in batches:
+                yield number, events
 
     def _digest(self, number: int, events: list[Event]) -> list[Update]:
         updates: list[Update] = []
@@ -208,16 +198,17 @@ class Generation:
             elif isinstance(event, FinishEvent):
                 self._take_finish(number, event, updates)
             elif isinstance(event, PromptEvent):
-                self._take_prompt(event, now)
+                if number < len(self.order.prompts):  # else the prompt is an earlier one's continuation
+                    self._take_prompt(event, now)
             else:
                 raise GenerationFailed(event.message)
         self._state.metrics.completion_tokens.inc(num_tokens)
         return updates
 
     def _take_token(self, number: int, event: TokenEvent, now: float, updates: list[Update]) -> None:
-        index = number * self.order.n + event.index
+        index = self._first_choices[number] + event.index
         choice = self._choices[index]
-        if choice.finished:
+        if choice.finished or choice.handle != number:
             return
         self._time_token(choice, now)
         delta = choice.assembler.push(event)
@@ -225,11 +216,46 @@ class Generation:
         if delta.stopped is not None or delta.complete:
             self._handles[number].stop(event.index)
             self._finish(index, "stop", updates)
+        elif self.order.thinking_budget is not None and choice.may_think:
+            choice.ids.append(event.token_id)
+            if (
+                choice.assembler.is_reasoning
+                and choice.assembler.num_reasoning_tokens >= self.order.thinking_budget
+            ):
+                self._end_thinking(number, event.index, index, updates)
+
+    def _end_thinking(self, number: int, event_index: int, index: int, updates: list[Update]) -> None:
+        """Closes the thinking channel for the model: its row ends, and a new one goes on behind the
+        closing tag. The prefix cache has nearly all of that row's prompt. The tag is not billed."""
+        order, choice, text = self.order, self._choices[index], self._state.text
+        choice.may_think = False
+        closing = choice.assembler.closing_text
+        prompt = order.prompts[index // order.n] + tuple(choice.ids)
+        request = replace(
+            self._request(index // order.n, prompt),
+            id=f"{order.id}/{index}/answer",
+            prompt_ids=prompt + tuple(text.tokenizer.encode(closing, add_special=False)),
+            max_tokens=None if order.max_tokens is None else order.max_tokens - choice.assembler.num_tokens,
+            n=1,
+            constraint=order.constraint and replace(order.constraint, free_until=None, free_opener=None),
+        )
+        if self._merged is None or (request.max_tokens is not None and request.max_tokens < 1):
+            return
+        try:
+            handle = self._state.engine.submit(request)
+        except StokerError:
+            return  # no place for a new row: the model thinks on
+        self._handles[number].stop(event_index)
+        self._handles.append(handle)
+        self._first_choices.append(index)
+        choice.handle = len(self._handles) - 1
+        self._merged.add(len(self._handles) - 1, handle)
+        _append(updates, index, choice.assembler.insert(closing))
 
     def _take_finish(self, number: int, event: FinishEvent, updates: list[Update]) -> None:
-        index = number * self.order.n + event.index
+        index = self._first_choices[number] + event.index
         choice = self._choices[index]
-        if choice.finished:
+        if choice.finished or choice.handle != number:
             return
         if event.reason == "cancelled":  # not by the client: then nobody would be reading
             raise Unavailable("the server is shutting down")

@@ -52,12 +52,14 @@ class CallWriter:
     def __init__(self, *, parallel: bool = True, drop: bool = False) -> None:
         self._parallel = parallel
         self.drops = drop
+        self.num_seen = 0  # dropped ones too
         self.num_calls = 0
         self.is_cut = False  # the last call has no end of its own
         self.complete = False  # no further call is wanted
 
     def begin(self, name: str) -> list[ToolCallDelta]:
         self.is_cut = True
+        self.num_seen += 1
         if self.drops:
             return []
         self.num_calls += 1

@@ -14,7 +14,7 @@ from stoker.chat.segments import Piece, Segment
 from stoker.chat.tools.base import Toolbox
 from stoker.chat.tools.harmony import CALL, CHANNEL, CONSTRAIN, END, MESSAGE, RETURN, START
 
-_ENDS = (END, CALL, RETURN, START)
+_ENDS = (END, CALL, RETURN, START, CHANNEL)
 _CHANNEL_NAME = re.compile(re.escape(CHANNEL) + r"\s*(\w+)")
 _RECIPIENT = re.compile(r"\bto=(?:functions\.)?([^\s<]+)")
 _HEADER_BEGINNINGS = (CHANNEL, MESSAGE, START, CONSTRAIN, "assistant", "to=")
@@ -60,8 +60,8 @@ class HarmonyReader:
 
     def _header(self, pieces: list[Piece], ended: bool) -> bool:
         end = self._held.find(MESSAGE)
-        if end < 0:
-            return self._no_header(pieces, ended)
+        if end < 0 or not self._held.lstrip().startswith(_HEADER_BEGINNINGS):
+            return self._no_header(ended)
         header, self._held = self._held[:end], self._held[end + len(MESSAGE) :]
         self._in_header = False
         channel = _CHANNEL_NAME.search(header)
@@ -73,7 +73,7 @@ class HarmonyReader:
             pieces += self.calls.begin(recipient[1])
         return True
 
-    def _no_header(self, pieces: list[Piece], ended: bool) -> bool:
+    def _no_header(self, ended: bool) -> bool:
         text = self._held.lstrip()
         may_be = any(text.startswith(word) or word.startswith(text) for word in _HEADER_BEGINNINGS)
         if may_be and len(text) <= _MAX_HEADER:
@@ -89,13 +89,14 @@ class HarmonyReader:
         at, word = min(found, default=(len(self._held), ""))
         if not word and not ended:
             at -= partial_suffix(self._held, _ENDS)
-        text, self._held = self._held[:at], self._held[at + len(word) :]
+        taken = at if word == CHANNEL else at + len(word)  # a header that nothing announced
+        text, self._held = self._held[:at], self._held[taken:]
         if self._arguments is not None:
             pieces += self.calls.append(self._arguments.feed(text))
             if word:
                 self._end_call(self._arguments, pieces)
         elif text:
-            pieces.append(Segment(self.inside, text, self._num_fed - len(self._held) - len(word)))
+            pieces.append(Segment(self.inside, text, self._num_fed - len(self._held)))
         if word:
             self._in_header = True
             self.inside = False

@@ -67,6 +67,7 @@ class LenientJson:
             pass
         if not self.done:
             self.rest = self.rest or self._input[self._at :]
+            self.failed = self.failed or (self._state == "value" and not self._stack)
             self._close_all()
         return self._give()
 
@@ -76,7 +77,7 @@ class LenientJson:
             self._state = "colon" if self._is_key else "next"
         if self._state == "colon":
             self._out.append(": null")
-        elif self._state == "value":
+        elif self._state == "value" and not self._comma:
             self._out.append("null")
         self._out += ["}" if opener == "{" else "]" for opener in reversed(self._stack)]
         self._stack.clear()
@@ -254,7 +255,8 @@ class LenientJson:
             return None
         found = self._input.find(self._terminator, self._at)
         if found < 0:
-            return None
+            half = 0 if ended else partial_suffix(self._input[self._at :], (self._terminator,))
+            return len(self._input) - half if half else None
         quote = self._input.find(self._quote, self._at)
         if 0 <= quote < found:
             return None
@@ -267,16 +269,21 @@ class LenientJson:
 
     def _closes(self, at: int, *, ended: bool) -> bool | None:
         """Whether the quote at `at` ends the string: JSON goes on behind it. None = not known yet."""
+        if self._is_key:
+            return True
         space = _SPACE.match(self._input, at + len(self._quote))
         behind = space.end() if space else at + 1
         if behind >= len(self._input):
             return True if ended else None
         char = self._input[behind]
-        if self._is_key:
-            return char == ":"
-        if char == "\\":
+        if char in "\"'" and behind > at + len(self._quote):
+            return True  # a comma was forgotten
+        if char in ",}]":
+            return True
+        following = self._input[behind : behind + len(self._terminator)]
+        if not self._terminator.startswith(following):
             return False
-        return char in ",}]" or (self._terminator != "" and self._input.startswith("</", behind))
+        return True if ended or following == self._terminator else None
 
     def _maybe_close(self, ended: bool) -> bool:
         closes = self._closes(self._at, ended=ended)

@@ -60,7 +60,8 @@ class ReplyReader:
             self._take(parser.finish(), pieces)
             self._held += parser.rest
             self._read("", pieces)
-        if self.calls.complete:
+        half_end = self._after_markup and self.calls.num_seen and tool_call_tag.CLOSE.startswith(self._held)
+        if self.calls.complete or half_end:
             self._held = self._space = ""
         self._text(self._held, pieces)
         self._held = ""
@@ -119,9 +120,10 @@ class ReplyReader:
             self._untouched = False
             self._feed_parser(JsonBlocks(self._toolbox, ""), held, pieces)
             return True
-        found = [(at, word) for word in (*self._tags, *self._markers) if (at := self._held.find(word)) >= 0]
+        words = self._words()
+        found = [(at, word) for word in words if (at := self._held.find(word)) >= 0]
         if not found:
-            self._text(self._held[: self._num_certain()], pieces)
+            self._text(self._held[: len(self._held) - partial_suffix(self._held, words)], pieces)
             return False
         at, word = min(found, key=lambda item: (item[0], -len(item[1])))
         self._text(self._held[:at], pieces)
@@ -130,6 +132,11 @@ class ReplyReader:
             self._space = ""
             self._after_markup = True
             self.inside = word == self._tags[0]
+            return True
+        if word == tool_call_tag.CLOSE:
+            # One end mark too many, behind a call; elsewhere it is text.
+            self._held = self._held.removeprefix(word) if self._after_markup else self._held
+            self._text("" if self._after_markup else word, pieces)
             return True
         assert self._format is not None  # else there are no markers
         self._untouched = False
@@ -144,8 +151,10 @@ class ReplyReader:
         start = self._held.lstrip()
         return not start or start[0] == "{"
 
-    def _num_certain(self) -> int:
-        return len(self._held) - partial_suffix(self._held, (*self._tags, *self._markers))
+    def _words(self) -> tuple[str, ...]:
+        """The markup that may come now."""
+        ends = (tool_call_tag.CLOSE,) if self.calls.num_seen else ()
+        return (*self._tags, *self._markers, *ends)
 
     def _text(self, text: str, pieces: list[Piece]) -> None:
         """Gives out `text`, the beginning of `_held` (or in front of it)."""

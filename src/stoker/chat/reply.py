@@ -88,6 +88,7 @@ class ReplyAssembler:
         self._want_logprobs = want_logprobs
         self._detokenizer = Detokenizer()
         self._reader = None if reading is None else _reader_for(reading)
+        self._closing = "" if reading is None else _closing_of(reading)
         self._markup = frozenset() if reading is None else _markup_of(reading)
         self._matcher = StopMatcher(stops)
         self._num_decoded = 0  # characters out of the detokenizer, tags included
@@ -134,6 +135,17 @@ class ReplyAssembler:
         if self._reader is None:
             return self._release([Segment(False, text, self._num_decoded)])
         return self._release(self._reader.feed(text))
+
+    @property
+    def closing_text(self) -> str:
+        """What ends the thinking channel, as the family's replies write it."""
+        return self._closing
+
+    def insert(self, text: str) -> ReplyDelta:
+        """Text that the reply goes on with and no token of it was generated for."""
+        self._detokenizer = Detokenizer()  # half a character was cut off
+        self._num_decoded += len(text)
+        return self._release(self._reader.feed(text) if self._reader else [])
 
     def finish(self, reason: FinishReason) -> ReplyDelta:
         """The tail that was held back. `reason` is the engine's; a match found only now shows as
@@ -221,3 +233,9 @@ def _markup_of(reading: ReplyReading) -> frozenset[str]:
         found = FORMATS[reading.tool_format]
         markup.update(found.markers, found.tokens, (tool_call_tag.OPEN, tool_call_tag.CLOSE))
     return frozenset(markup)
+
+
+def _closing_of(reading: ReplyReading) -> str:
+    if reading.is_harmony:
+        return "<|end|><|start|>assistant<|channel|>final<|message|>"
+    return f"\n{reading.reasoning[1]}\n\n" if reading.reasoning else ""

@@ -1,4 +1,4 @@
-"""Tool calls on the wire of chat completions, scripted: B01, B03, B05, B07, B09, and the SDK's accumulator."""
+"""Tool calls on the wire of chat completions, scripted: B01, B03, B05, B07, B09, and the SDK."""
 
 from __future__ import annotations
 
@@ -271,3 +271,38 @@ def test_a_loop_of_five_turns() -> None:
     assert prompt.count("<tool_call>") == 5
     assert "None" not in prompt
     assert "4 degrees" in prompt
+
+
+def thinker(request: Any, choice: int) -> list[int]:
+    """Thinks for ever, unless the prompt ends behind its thinking."""
+    prompt = bytes(i for i in request.prompt_ids if i < 256)
+    if prompt.endswith(b"</think>\n\n"):
+        return text_script("Answer " + str(choice))
+    return [*b"<think>\n", *(b"hm " * 500)]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+async def test_a_thinking_budget_closes_the_channel(n: int) -> None:
+    front = make_front(thinker, text=byte_text_model(template=THINKING))
+    response = await front.post(CHAT, ask(thinking_budget=12, n=n, logprobs=True))
+    body = response.json()
+    for choice in body["choices"]:
+        assert choice["message"]["reasoning"] == "hm hm hm hm"[: len("hm hm hm hm")]
+        assert choice["message"]["content"] == "Answer 0"
+        assert choice["finish_reason"] == "stop"
+    thought = len("<think>\nhm hm hm hm")
+    assert body["usage"]["completion_tokens"] == n * (thought + len("Answer 0") + 1)
+    assert len(front.engine.requests) == 1 + n
+    assert body["usage"]["prompt_tokens"] == len(front.engine.requests[0].prompt_ids)
+    prompt = bytes(i for i in front.engine.requests[1].prompt_ids if i < 256)
+    assert prompt.endswith(b"<think>\nhm hm hm hm\n</think>\n\n")
+
+
+async def test_a_thinking_budget_counts_in_max_tokens() -> None:
+    front = make_front(thinker, text=byte_text_model(template=THINKING))
+    fields: dict[str, Any] = {"thinking_budget": 12, "max_tokens": 22}
+    (choice,) = (await front.post(CHAT, ask(**fields))).json()["choices"]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("Ans", "length")
+    (choice,) = (await front.post(CHAT, ask(reasoning={"max_tokens": 12}, max_tokens=22))).json()["choices"]
+    assert choice["message"]["content"] == "Ans"
+    assert "at least 0" in await error_of(front, thinking_budget=-1)

@@ -45,14 +45,15 @@ class CallObject:
         return self._read(self._json.finish(), ended=True)
 
     def _read(self, text: str, *, ended: bool) -> list[ToolEvent]:
-        if self._json.failed and self.begun:
-            text += self._json.finish()
         events: list[ToolEvent] = []
         streamed: list[str] = []
         for char in text:
             self._char(char, events, streamed)
             if self.failed:
                 return events
+        if self._json.failed and self.begun:  # what is out already must become JSON
+            for char in self._json.finish():
+                self._char(char, events, streamed)
         if streamed:
             events.append(CallText("".join(streamed)))
         if self._json.done or self._json.failed or ended:

@@ -34,6 +34,8 @@ class Markup:
 MAX_CALLS = 8
 # Spaces as in the JSON of chat templates, and nowhere else.
 _JSON_STYLE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+# With one of these the list of properties is not all there is to an object.
+_OPEN_KEYS = {"additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref", "if"}
 
 GrammarMaker = Callable[[Sequence[OfferedTool], bool, Markup], str]
 
@@ -65,7 +67,7 @@ def element_calls(
         parts: list[str] = []
         for place, (key, kind) in enumerate(_properties(schema).items()):
             rule = f"value_{number}_{place}"
-            is_text = schema_types(kind) == {"string"} and not _enumerated(kind)
+            is_text = "string" in schema_types(kind) <= {"string", "null"} and not _enumerated(kind)
             head, tail = (value if is_text or plain is None else plain)(key)
             # A string runs to the first occurrence of what ends it; other values are JSON.
             typed = _plain(kind, {name: schema[name] for name in ("$defs", "definitions") if name in schema})
@@ -158,8 +160,14 @@ def _plain(schema: Any, definitions: dict[str, Any]) -> str:
 
 
 def schema_of(tool: OfferedTool) -> dict[str, Any]:
-    """The tool's schema, of an object in any case."""
-    return {"type": "object", "properties": {}, **tool.parameters} if tool.parameters else {"type": "object"}
+    """The tool's schema, of an object in any case. A tool without parameters takes none, and where a
+    schema lists properties and says nothing of others, the model is not to invent any."""
+    if not tool.parameters:
+        return {"type": "object", "properties": {}, "additionalProperties": False}
+    schema = {"type": "object", **tool.parameters}
+    if "properties" in schema and not schema.keys() & _OPEN_KEYS:
+        schema["additionalProperties"] = False
+    return schema
 
 
 def json_text(schema: Any) -> str:
@@ -198,6 +206,7 @@ def json_calls(
     before: Sequence[str] = (),
     after: Sequence[str] = (),
     key: str = "arguments",
+    name_key: str = "name",
 ) -> str:
     """{"name": ..., "arguments": ...} between `open` and `close`."""
     return envelope(
@@ -205,7 +214,7 @@ def json_calls(
             " ".join(
                 part
                 for part in (
-                    markup.text(*open, f'{{"name": {json.dumps(tool.name)}, "{key}": '),
+                    markup.text(*open, f'{{"{name_key}": {json.dumps(tool.name)}, "{key}": '),
                     json_text(schema_of(tool)),
                     markup.text("}", *close),
                 )

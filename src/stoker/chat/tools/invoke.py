@@ -17,13 +17,13 @@ from stoker.chat.reading import OfferedTool
 from stoker.chat.tools.base import CallParser, Toolbox, ToolFormat
 from stoker.chat.tools.blocks import WholeBlock
 from stoker.chat.tools.grammars import Markup, element_calls
-from stoker.chat.tools.xml_bodies import Calls, find_function_end, read_functions
+from stoker.chat.tools.xml_bodies import Calls, find_function_end, read_plain_functions
 
 _DSML = "｜DSML｜"
 
 
 def _read(prefix: str, body: str, toolbox: Toolbox) -> Calls | None:
-    return read_functions(body.replace(prefix, "") if prefix else body, toolbox)
+    return read_plain_functions(body.replace(prefix, "") if prefix else body, toolbox)
 
 
 def _parser(prefix: str, open: str, close: str, toolbox: Toolbox) -> CallParser:

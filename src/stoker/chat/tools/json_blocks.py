@@ -93,7 +93,9 @@ class JsonBlocks:
         if self._closer and behind.startswith(self._closer):
             self._stop(behind[len(self._closer) :])
             return False
-        if self._closer.startswith(behind) and not ended:
+        if self._closer.startswith(behind) or "```".startswith(behind):
+            if ended:
+                self._stop("")
             return False
         if behind[0] == "{":
             self._begin(end)

@@ -57,6 +57,8 @@ class ByFirstText:
             return None
         if body.startswith("<function"):
             return WholeBlock(self._toolbox, OPEN, read_functions, find_function_end(CLOSE), CLOSE)
+        if body[0] == "<":
+            return JsonBlocks(self._toolbox, OPEN, CLOSE)
         word = body.partition("<")[0].strip()
         is_glm = "<arg_key>" in body or word in self._toolbox
         if is_glm and ("\n" in body or "<" in body):

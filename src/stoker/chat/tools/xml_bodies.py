@@ -41,6 +41,11 @@ def read_functions(body: str, toolbox: Toolbox) -> Calls | None:
     return _read(body, toolbox, _framed)
 
 
+def read_plain_functions(body: str, toolbox: Toolbox) -> Calls | None:
+    """Values exactly as they stand between the tags."""
+    return _read(body, toolbox, str)
+
+
 def read_functions_with_entities(body: str, toolbox: Toolbox) -> Calls | None:
     """Values with XML entities and CDATA sections."""
     return _read(body, toolbox, _xml_text)

@@ -80,6 +80,9 @@ class ChatCompletionRequest(GenerationFields):
     )
     parallel_tool_calls: bool | None = Field(None, description="False: the first call ends the reply.")
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    thinking_budget: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="Tokens the reply may think; then its thinking is closed and it answers."
+    )
     chat_template_kwargs: TemplateVariables | None = Field(
         None, description="Variables for the model's chat template."
     )
