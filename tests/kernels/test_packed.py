@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from stoker.kernels import native
-from stoker.kernels.packed import PackedDenseLinear, PackedQuantizedLinear
+from stoker.kernels.linear import pack
 from stoker.models.weights import QuantizedTensor
 
 pytestmark = pytest.mark.skipif(native.library() is None, reason="no native kernels were built")
@@ -31,7 +31,7 @@ CASES = [
 def test_exact_products_equal_the_dequantized_matrix(bits, group, dtype, rows):
     weight = random_matrix(rows, 256, bits, group, dtype)
     dense = weight.dequantize().double()
-    packed = PackedQuantizedLinear(weight, planes=0)
+    packed = pack(weight, torch.float32, int8_planes=0)
     for tokens in (1, 2, 3, 8, 9, 21):
         x = torch.randn(tokens, 256)
         torch.testing.assert_close(packed(x).double(), x.double() @ dense.T, rtol=1e-5, atol=1e-4)
@@ -52,7 +52,7 @@ def round_to_int8(x: torch.Tensor, block: int) -> torch.Tensor:
 def test_int8_products_equal_products_of_rounded_activations(bits, group, dtype):
     weight = random_matrix(40, 256, bits, group, dtype)
     dense = weight.dequantize().double()
-    packed = PackedQuantizedLinear(weight, planes=1)
+    packed = pack(weight, torch.float32, int8_planes=1)
     for tokens in (1, 2, 3, 4, 5, 8, 9):
         x = torch.randn(tokens, 256)
         expected = round_to_int8(x, min(32, group)) @ dense.T
@@ -64,7 +64,7 @@ def test_extreme_codes_and_activations_do_not_overflow():
         codes = torch.full((16, 128 * bits // 8), 255, dtype=torch.uint8)
         weight = QuantizedTensor(codes, torch.ones(16, 4), torch.zeros(16, 4), bits, 32)
         for sign in (1.0, -1.0):
-            out = PackedQuantizedLinear(weight, planes=1)(torch.full((4, 128), sign * 127))
+            out = pack(weight, torch.float32, int8_planes=1)(torch.full((4, 128), sign * 127))
             assert torch.allclose(out, torch.full((4, 16), sign * 127 * 128 * (2**bits - 1)))
 
 
@@ -72,14 +72,14 @@ def test_two_planes_are_sixteen_bits():
     weight = random_matrix(64, 256, 4, 32, torch.float16)
     x = torch.randn(5, 256)
     exact = x.double() @ weight.dequantize().double().T
-    one = (PackedQuantizedLinear(weight, planes=1)(x) - exact).abs().mean()
-    two = (PackedQuantizedLinear(weight, planes=2)(x) - exact).abs().mean()
+    one = (pack(weight, torch.float32, int8_planes=1)(x) - exact).abs().mean()
+    two = (pack(weight, torch.float32, int8_planes=2)(x) - exact).abs().mean()
     assert two < one / 100
 
 
 def test_rows_do_not_depend_on_their_neighbours():
     for planes in (0, 1, 2):
-        packed = PackedQuantizedLinear(random_matrix(48, 256, 4, 32, torch.float16), planes=planes)
+        packed = pack(random_matrix(48, 256, 4, 32, torch.float16), torch.float32, int8_planes=planes)
         x = torch.randn(13, 256)
         together = packed(x)
         for i in range(13):
@@ -87,7 +87,7 @@ def test_rows_do_not_depend_on_their_neighbours():
 
 
 def test_zero_rows_and_zero_activations():
-    packed = PackedQuantizedLinear(random_matrix(20, 64, 4, 32, torch.float32), planes=1)
+    packed = pack(random_matrix(20, 64, 4, 32, torch.float32), torch.float32, int8_planes=1)
     assert packed(torch.empty(0, 64)).shape == (0, 20)
     assert torch.equal(packed(torch.zeros(2, 64)), torch.zeros(2, 20))
 
@@ -96,7 +96,7 @@ def test_zero_rows_and_zero_activations():
 @pytest.mark.parametrize("shape", [(1, 8), (16, 24), (40, 100), (8200, 16)])
 def test_dense_products_equal_those_of_the_matrix(dtype, shape):
     weight = torch.randn(shape).to(dtype)
-    packed = PackedDenseLinear(weight)
+    packed = pack(weight, torch.float32)
     assert packed.nbytes <= weight.nbytes + 15 * shape[1] * dtype.itemsize
     for tokens in (1, 2, 3, 8, 19):
         x = torch.randn(tokens, shape[1])
@@ -109,7 +109,7 @@ def test_dense_products_equal_those_of_the_matrix(dtype, shape):
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_what_is_no_number_is_not_rounded_away(planes, bad):
     """A damaged model must end in an error, not in a fluent answer."""
-    packed = PackedQuantizedLinear(random_matrix(16, 64, 4, 32, torch.float16), planes=planes)
+    packed = pack(random_matrix(16, 64, 4, 32, torch.float16), torch.float32, int8_planes=planes)
     x = torch.randn(3, 64)
     x[1, 40] = bad
     out = packed(x)

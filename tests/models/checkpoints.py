@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stoker.kernels.source import InMemory
 from stoker.models.formats import open_checkpoint
-from stoker.models.weights import Weight
+from stoker.models.weights import MatrixSource, Weight, two_dimensions
 
 
 @dataclass
@@ -30,3 +31,8 @@ class MemoryCheckpoint:
 
     def get(self, name: str) -> Weight:
         return self.weights[name]
+
+    def matrix(self, name: str) -> MatrixSource:
+        weight = self.weights[name]
+        two_dimensions(name, weight.shape)
+        return InMemory(weight)

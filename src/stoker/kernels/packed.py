@@ -7,20 +7,20 @@ never kept beside it. Activations are float32 in and out.
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 
 import torch
 
 from stoker.kernels import native
-from stoker.kernels.quantized import QuantizedTensor, Weight
+from stoker.kernels.quantized import QuantizedTensor, Weight, cast_scales
+from stoker.kernels.source import Form, QuantizedForm
 
 TILE = 16  # output rows in a record
 _SCALAR_TYPES = {torch.float32: native.F32, torch.float16: native.F16, torch.bfloat16: native.BF16}
-# Rows packed at a time: bounds what exists twice while a large matrix is converted.
-_ROWS_PER_ROUND = 8192
 
 
 class PackedMatrix:
-    """PackedLinear on the CPU; the subclasses fill `data`.
+    """PackedLinear on the CPU; the subclasses say how `store` fills `data`.
 
     planes  How activations are rounded before a product with a quantized matrix.
             0: not at all; products equal the dequantized matrix's to float32 rounding.
@@ -43,6 +43,7 @@ class PackedMatrix:
         self._library = library
         self.out_features, self.in_features = shape
         self.data = data
+        self.element = element
         self.nbytes = data.nbytes
         self.planes = planes
         self.matrix = native.QMatrix(*shape, bits, group_size, _SCALAR_TYPES[element], 0, data.data_ptr())
@@ -71,61 +72,72 @@ class PackedMatrix:
 
 
 class PackedQuantizedLinear(PackedMatrix):
-    def __init__(self, weight: QuantizedTensor, *, planes: int) -> None:
-        num_rows, num_columns = weight.shape
-        groups = num_columns // weight.group_size
-        record = TILE * (weight.group_size * weight.bits // 8 + 2 * weight.scales.dtype.itemsize)
+    def __init__(self, shape: tuple[int, int], form: QuantizedForm, *, planes: int) -> None:
+        self._form = form
+        num_rows, num_columns = shape
+        record = TILE * (form.group_size * form.bits // 8 + 2 * form.scale_dtype.itemsize)
+        size = -(-num_rows // TILE) * (num_columns // form.group_size) * record
         super().__init__(
-            weight.shape,
-            torch.empty(-(-num_rows // TILE) * groups * record, dtype=torch.uint8),
-            bits=weight.bits,
-            group_size=weight.group_size,
-            element=weight.scales.dtype,
+            shape,
+            torch.empty(size, dtype=torch.uint8),
+            bits=form.bits,
+            group_size=form.group_size,
+            element=form.scale_dtype,
             planes=planes,
         )
-        for first in range(0, num_rows, _ROWS_PER_ROUND):
-            rows = slice(first, min(first + _ROWS_PER_ROUND, num_rows))
-            codes, scales, biases = (
-                part[rows].contiguous() for part in (weight.codes, weight.scales, weight.biases)
-            )
-            self._library.stoker_qpack(
-                self.pointer, first, rows.stop - first, codes.data_ptr(), scales.data_ptr(), biases.data_ptr()
-            )
+
+    def store(self, first: int, block: Weight) -> None:
+        assert isinstance(block, QuantizedTensor)
+        codes = block.codes.contiguous()
+        scales, biases = (
+            cast_scales(part, self.element).contiguous() for part in (block.scales, block.biases)
+        )
+        self._library.stoker_qpack(
+            self.pointer, first, codes.shape[0], codes.data_ptr(), scales.data_ptr(), biases.data_ptr()
+        )
+
+    def widen_scales(self) -> None:
+        shape = (self.out_features, self.in_features)
+        PackedQuantizedLinear.__init__(
+            self, shape, replace(self._form, scale_dtype=torch.float32), planes=self.planes
+        )
 
 
 class PackedDenseLinear(PackedMatrix):
     """A float32, float16 or bfloat16 matrix in its own precision; products are in float32."""
 
-    def __init__(self, weight: torch.Tensor) -> None:
-        num_rows, num_columns = weight.shape
-        tiles = -(-num_rows // TILE)
-        data = torch.zeros(tiles, num_columns, TILE, dtype=weight.dtype)
-        for first in range(0, num_rows, _ROWS_PER_ROUND):
-            block = weight[first : first + _ROWS_PER_ROUND]
-            whole = block.shape[0] // TILE
-            into = data[first // TILE :]
-            into[:whole] = block[: whole * TILE].view(whole, TILE, num_columns).transpose(1, 2)
-            rest = block[whole * TILE :]
-            if rest.shape[0]:
-                into[whole, :, : rest.shape[0]] = rest.T
+    def __init__(self, shape: tuple[int, int], dtype: torch.dtype) -> None:
+        num_rows, num_columns = shape
+        self._tiles = torch.zeros(-(-num_rows // TILE), num_columns, TILE, dtype=dtype)
         super().__init__(
-            (num_rows, num_columns),
-            data,
-            bits=8 * weight.dtype.itemsize,
+            shape,
+            self._tiles,
+            bits=8 * dtype.itemsize,
             group_size=num_columns,
-            element=weight.dtype,
+            element=dtype,
             planes=0,
         )
 
+    def store(self, first: int, block: Weight) -> None:
+        assert isinstance(block, torch.Tensor)
+        whole, rest = divmod(block.shape[0], TILE)
+        into = self._tiles[first // TILE :]
+        into[:whole] = block[: whole * TILE].view(whole, TILE, self.in_features).transpose(1, 2)
+        if rest:
+            into[whole, :, :rest] = block[whole * TILE :].T
 
-def can_pack(weight: Weight, dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether the native kernels handle this matrix here, with activations of `dtype`."""
+    def widen_scales(self) -> None:
+        raise AssertionError("a dense matrix has no scales")
+
+
+def can_pack(shape: tuple[int, int], form: Form, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether the native kernels handle such a matrix here, with activations of `dtype`."""
     if native.library() is None or device.type != "cpu" or dtype != torch.float32:
         return False
-    if isinstance(weight, torch.Tensor):
-        return weight.dtype in _SCALAR_TYPES
+    if isinstance(form, torch.dtype):
+        return form in _SCALAR_TYPES
     return (
-        weight.scales.dtype in _SCALAR_TYPES
-        and weight.group_size in (16, 32, 64, 128)
-        and weight.shape[1] % weight.group_size == 0
+        form.scale_dtype in _SCALAR_TYPES
+        and form.group_size in (16, 32, 64, 128)
+        and shape[1] % form.group_size == 0
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -47,3 +48,42 @@ class QuantizedTensor:
 
 
 Weight = torch.Tensor | QuantizedTensor
+
+
+def slice_rows(weight: Weight, rows: slice | torch.Tensor) -> Weight:
+    """The same matrix with only some output rows (a view for a slice)."""
+    if isinstance(weight, torch.Tensor):
+        return weight[rows]
+    return QuantizedTensor(
+        weight.codes[rows], weight.scales[rows], weight.biases[rows], weight.bits, weight.group_size
+    )
+
+
+def concat(parts: Sequence[Weight]) -> Weight:
+    """Matrices of one kind stacked along the output dimension; the widest scales win."""
+    if len(parts) == 1:
+        return parts[0]
+    dense = [part for part in parts if isinstance(part, torch.Tensor)]
+    if dense:
+        return torch.cat(dense)
+    quantized = [part for part in parts if isinstance(part, QuantizedTensor)]
+    return QuantizedTensor(
+        torch.cat([part.codes for part in quantized]),
+        torch.cat([part.scales for part in quantized]),
+        torch.cat([part.biases for part in quantized]),
+        quantized[0].bits,
+        quantized[0].group_size,
+    )
+
+
+class ScaleOverflow(ValueError):
+    """A scale or bias is too large for the dtype that was to hold it."""
+
+
+def cast_scales(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """`values` in `dtype`, which must be their own or float32. Raises ScaleOverflow."""
+    if values.dtype == dtype:
+        return values
+    if dtype != torch.float32:
+        raise ScaleOverflow(f"{values.dtype} scales do not fit {dtype}")
+    return values.float()

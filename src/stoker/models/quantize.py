@@ -10,11 +10,12 @@ from typing import Literal
 
 import torch
 
-from stoker.models.weights import QuantizedTensor
+from stoker.kernels.source import QuantizedForm
+from stoker.models.weights import MatrixSource, QuantizedTensor
 
 GROUP_SIZES = (64, 32)  # in order of preference
 _MIN_SCALE = 1e-7  # a group of equal values still needs a step
-_BLOCK_ELEMENTS = 4 * 1024 * 1024  # worked on at a time, so that the float32 copies stay small
+_BLOCK_ELEMENTS = 256 * 1024  # worked on at a time, so that the float32 copies stay in cache
 
 
 def group_size_for(columns: int) -> int | None:
@@ -42,6 +43,24 @@ def quantize(
     ]
     codes, scales, biases = (torch.cat(column) for column in zip(*parts, strict=True))
     return QuantizedTensor(codes, scales, biases, bits, group_size)
+
+
+class Quantizing:
+    """A dense source that is quantized as it is read."""
+
+    def __init__(self, dense: MatrixSource, bits: Literal[4, 8], group_size: int) -> None:
+        self.shape = dense.shape
+        self.form = QuantizedForm(bits, group_size, torch.float16)
+        self._dense = dense
+        self._bits = bits
+
+    def read(self, first: int, last: int) -> QuantizedTensor:
+        rows = self._dense.read(first, last)
+        assert isinstance(rows, torch.Tensor)
+        return quantize(rows, self._bits, self.form.group_size)
+
+    def release(self, first: int, last: int) -> None:
+        self._dense.release(first, last)
 
 
 def _quantize_block(

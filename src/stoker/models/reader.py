@@ -1,4 +1,4 @@
-"""Turns a checkpoint's named weights into packed layers, one tensor at a time.
+"""Turns a checkpoint's named weights into packed layers, a few rows at a time.
 
 The one place that checks shapes, fuses projections, quantizes on load and keeps account of
 what was read. A family asks for layers by name; formats are below, in Checkpoint.
@@ -13,11 +13,13 @@ from typing import Any, Literal
 import torch
 
 from stoker.errors import CorruptModel
-from stoker.kernels.linear import PackedLinear, concat, pack
+from stoker.kernels.fill import Filler
+from stoker.kernels.linear import PackedLinear, allocate
+from stoker.kernels.source import MatrixSource, stack
 from stoker.models.layers.linear import Linear, Projection, SideBySide
 from stoker.models.layers.norm import RMSNorm
-from stoker.models.quantize import group_size_for, quantize
-from stoker.models.weights import Checkpoint, QuantizedTensor, Weight
+from stoker.models.quantize import Quantizing, group_size_for
+from stoker.models.weights import Checkpoint, QuantizedTensor
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +34,7 @@ _ROOTS = {
 
 class WeightReader:
     """Reads each weight once. Names are without `.weight`; sizes are output rows x input columns.
+    A context: matrices are filled in the background, and hold their values after `finish`.
 
     All methods raise CorruptModel, naming the weight, when it is missing or misshapen.
     """
@@ -51,19 +54,33 @@ class WeightReader:
         self.dtype = dtype
         self.device = torch.device(device)
         self.max_context = max_context  # asked for by whoever loads; None = the model's own
-        self.nbytes = 0  # of everything packed so far
         self._bits = quantize
         self._int8_planes = int8_planes
         self._read: set[str] = set()
+        self._matrices: list[PackedLinear] = []
+        self._vector_bytes = 0
+        self._filler = Filler(torch.get_num_threads())
         self.root = next((root for root in _ROOTS if f"{root}.embed_tokens.weight" in checkpoint), "model")
         self.head = _ROOTS[self.root]
+
+    def __enter__(self) -> WeightReader:
+        self._filler.__enter__()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._filler.__exit__(*raised)
+
+    def finish(self) -> int:
+        """Waits until every matrix is filled; returns the bytes of memory all weights hold."""
+        self._filler.finish()
+        return self._vector_bytes + sum(matrix.nbytes for matrix in self._matrices)
 
     def has(self, name: str) -> bool:
         return f"{name}.weight" in self.checkpoint
 
     def matrix(self, name: str, rows: int, columns: int, *, quantizes: bool = True) -> PackedLinear:
         """One matrix, for multiplying or for looking rows up."""
-        return self._pack(self._weight(name, rows, columns), quantizes)
+        return self._pack(self._matrix(name, rows, columns), quantizes)
 
     def linear(
         self, name: str, rows: int, columns: int, *, bias: bool = False, quantizes: bool = True
@@ -77,13 +94,12 @@ class WeightReader:
     ) -> Projection:
         """Several linear layers of one input as one, outputs concatenated in the order given."""
         parts = list(zip(names, rows, strict=True))
-        weights = [self._weight(name, size, columns) for name, size in parts]
+        sources = [self._matrix(name, size, columns) for name, size in parts]
         biases = [self._bias(name, size, required=bias) for name, size in parts]
-        stacked = concat(weights)
+        stacked = stack(sources)
         if stacked is None:
-            pairs = zip(weights, biases, strict=True)
-            return SideBySide([Linear(self._pack(weight), bias) for weight, bias in pairs])
-        del weights
+            pairs = zip(sources, biases, strict=True)
+            return SideBySide([Linear(self._pack(source), bias) for source, bias in pairs])
         if all(one is None for one in biases):
             return Linear(self._pack(stacked))
         zeros = [torch.zeros(size, dtype=self.dtype, device=self.device) for size in rows]
@@ -97,7 +113,7 @@ class WeightReader:
     def vector(self, name: str, size: int, offset: float = 0.0) -> torch.Tensor:
         """A norm's weights plus `offset`, float32 [size]."""
         values = self._tensor(f"{name}.weight", size).to(self.device, torch.float32)
-        self.nbytes += values.nbytes
+        self._vector_bytes += values.nbytes
         return values + offset if offset else values
 
     def report_unused(self) -> None:
@@ -111,24 +127,26 @@ class WeightReader:
         if unused:
             logger.debug("%d weights were not used: %s", len(unused), ", ".join(unused))
 
-    def _pack(self, weight: Weight, quantizes: bool = True) -> PackedLinear:
-        if self._bits is not None and quantizes and isinstance(weight, torch.Tensor):
-            group_size = group_size_for(weight.shape[1])
+    def _pack(self, source: MatrixSource, quantizes: bool = True) -> PackedLinear:
+        if self._bits is not None and quantizes and isinstance(source.form, torch.dtype):
+            group_size = group_size_for(source.shape[1])
             if group_size is not None:
-                weight = quantize(weight, self._bits, group_size)
-        packed = pack(weight, self.dtype, self.device, int8_planes=self._int8_planes)
-        self.nbytes += packed.nbytes
+                source = Quantizing(source, self._bits, group_size)
+        packed = allocate(source.shape, source.form, self.dtype, self.device, int8_planes=self._int8_planes)
+        self._filler.add(packed, source)
+        self._matrices.append(packed)
         return packed
 
-    def _weight(self, name: str, rows: int, columns: int) -> Weight:
+    def _matrix(self, name: str, rows: int, columns: int) -> MatrixSource:
         full_name = f"{name}.weight"
-        weight = self._get(full_name)
-        if tuple(weight.shape) != (rows, columns):
+        self._note(full_name)
+        source = self.checkpoint.matrix(full_name)
+        if source.shape != (rows, columns):
             raise CorruptModel(
-                f"The weight {full_name} has shape {list(weight.shape)}; "
+                f"The weight {full_name} has shape {list(source.shape)}; "
                 f"the model's configuration asks for {[rows, columns]}."
             )
-        return weight
+        return source
 
     def _bias(self, name: str, size: int, *, required: bool) -> torch.Tensor | None:
         full_name = f"{name}.bias"
@@ -137,7 +155,8 @@ class WeightReader:
         return self._tensor(full_name, size).to(self.device, self.dtype)
 
     def _tensor(self, full_name: str, size: int) -> torch.Tensor:
-        weight = self._get(full_name)
+        self._note(full_name)
+        weight = self.checkpoint.get(full_name)
         if isinstance(weight, QuantizedTensor) or tuple(weight.shape) != (size,):
             raise CorruptModel(
                 f"The weight {full_name} has shape {list(weight.shape)}; "
@@ -145,8 +164,7 @@ class WeightReader:
             )
         return weight
 
-    def _get(self, full_name: str) -> Weight:
+    def _note(self, full_name: str) -> None:
         if full_name not in self.checkpoint:
             raise CorruptModel(f"The model's files lack the weight {full_name}.")
         self._read.add(full_name)
-        return self.checkpoint.get(full_name)

@@ -66,14 +66,14 @@ def load_model(
 ) -> Decoder:
     """See `stoker.models.load_model`."""
     family = find_family(checkpoint.config)
-    reader = WeightReader(
+    with WeightReader(
         checkpoint,
         dtype or torch.float32,
         device,
         quantize=quantize,
         max_context=max_context,
         int8_planes=int8_planes,
-    )
-    model = family.build(reader)
-    reader.report_unused()
-    return model
+    ) as reader:
+        model = family.build(reader)
+        reader.report_unused()
+        return model

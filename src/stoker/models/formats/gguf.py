@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,27 +16,28 @@ import numpy as np
 import torch
 
 from stoker.errors import CorruptModel
+from stoker.kernels.source import Form
 from stoker.models.formats.gguf_config import hf_config
 from stoker.models.formats.gguf_file import GgufFile, TensorInfo, read_gguf
 from stoker.models.formats.gguf_metadata import Metadata
 from stoker.models.formats.gguf_names import Source, is_rope_tensor, weight_sources
-from stoker.models.formats.gguf_quants import FORMATS, to_quantized
+from stoker.models.formats.gguf_quants import form_of, to_quantized
 from stoker.models.formats.gguf_rope import Factors
-from stoker.models.weights import Weight
+from stoker.models.formats.mapped import Bytes, MappedMatrix
+from stoker.models.weights import MatrixSource, Weight, two_dimensions
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _DENSE = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+_Order = np.ndarray[tuple[int], np.dtype[np.int64]]
 _SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf")
 
 
 class GgufCheckpoint:
     """One GGUF model, in one file or in the shards llama.cpp splits large ones into.
 
-    `get` returns views of the file for dense weights and converts quantized ones. Views are for
-    reading only: the pages of a weight are given back when the next one is read, and come back
-    from the file."""
+    Dense weights are views of the file, for reading only; quantized ones are converted."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -51,7 +53,6 @@ class GgufCheckpoint:
             self._metadata.architecture, ((name, info.shape) for name, info in infos.items()), self.config
         )
         self.nbytes = sum(info.nbytes for info in infos.values())
-        self._last: tuple[GgufFile, int, int] | None = None
 
     def names(self) -> Iterable[str]:
         return self._sources.keys()
@@ -60,30 +61,47 @@ class GgufCheckpoint:
         return name in self._sources
 
     def get(self, name: str) -> Weight:
+        source, place = self._find(name)
+        if len(place.shape) == 2:
+            matrix = self.matrix(name)
+            return matrix.read(0, matrix.shape[0])
+        raw = place.file.mapped.bytes[place.offset : place.offset + place.nbytes]
+        if place.kind in _DENSE:
+            if source.rope_heads is None:
+                vector = place.file.mapped.tensor(place.offset, place.shape, _DENSE[place.kind])
+            else:
+                order = _rope_order(place.shape[0], source.rope_heads, name)
+                rows = raw.reshape(place.shape[0], -1)[order]
+                vector = torch.from_numpy(rows).view(_DENSE[place.kind]).reshape(place.shape)
+        else:
+            vector = (
+                to_quantized(raw.reshape(1, -1), place.kind, place.shape[-1])
+                .dequantize()
+                .reshape(place.shape)
+            )
+            if source.rope_heads is not None:
+                vector = vector[torch.from_numpy(_rope_order(place.shape[0], source.rope_heads, name))]
+        return vector - 1 if source.minus_one else vector
+
+    def matrix(self, name: str) -> MatrixSource:
+        source, place = self._find(name)
+        shape = two_dimensions(name, place.shape)
+        order = None if source.rope_heads is None else _rope_order(shape[0], source.rope_heads, name)
+        if order is None and place.kind in _DENSE:
+            return MappedMatrix(place.file.mapped, place.offset, shape, _DENSE[place.kind])
+        return _GgufMatrix(place, shape, order)
+
+    def _find(self, name: str) -> tuple[Source, _Place]:
         source = self._sources.get(name)
         if source is None:
             raise CorruptModel(f"{self.path} has no weight for {name}")
         file, info = self._home[source.tensor]
-        offset, nbytes, shape = _slice(info, source)
-        self._release_last(file, offset, nbytes)
-        if info.kind in _DENSE and source.rope_heads is None:
-            dense = file.mapped.tensor(offset, shape, _DENSE[info.kind])
-            return dense - 1 if source.minus_one else dense
-        rows = file.mapped.bytes[offset : offset + nbytes].reshape(_rows(shape, info.kind), -1)
-        read = None
-        if source.rope_heads is None:
-            # Pages go as soon as they are converted: file and result never lie in memory whole.
-            def read(first: int, last: int) -> None:
-                file.mapped.release(offset + first, last - first)
-        else:
-            rows = rows[_rope_order(rows.shape[0], source.rope_heads, name)]
-        if info.kind in _DENSE:
-            return torch.from_numpy(rows).view(_DENSE[info.kind]).reshape(shape)
-        quantized = to_quantized(rows, info.kind, shape[-1], read)
-        if len(shape) == 2 and not source.minus_one:
-            return quantized
-        dense = quantized.dequantize().reshape(shape)
-        return dense - 1 if source.minus_one else dense
+        offset, nbytes, shape = info.offset, info.nbytes, info.shape
+        if source.expert is not None:
+            nbytes //= shape[0]
+            offset += source.expert * nbytes
+            shape = shape[1:]
+        return source, _Place(file, info.kind, offset, nbytes, shape)
 
     @property
     def generation_config(self) -> dict[str, Any]:
@@ -114,32 +132,49 @@ class GgufCheckpoint:
                 return factors
         return None
 
-    def _release_last(self, file: GgufFile, offset: int, nbytes: int) -> None:
-        if self._last is not None:
-            last, last_offset, last_nbytes = self._last
-            last.mapped.release(last_offset, last_nbytes)
-        self._last = (file, offset, nbytes)
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a weight lies: a tensor, or the part of one that belongs to an expert."""
+
+    file: GgufFile
+    kind: str
+    offset: int
+    nbytes: int
+    shape: tuple[int, ...]
 
 
-def _slice(info: TensorInfo, source: Source) -> tuple[int, int, tuple[int, ...]]:
-    """Byte offset, bytes and shape of the part of a tensor that a source names."""
-    if source.expert is None:
-        return info.offset, info.nbytes, info.shape
-    part = info.nbytes // info.shape[0]
-    return info.offset + source.expert * part, part, info.shape[1:]
+class _GgufMatrix:
+    """A matrix whose rows are converted, put in another order, or both."""
+
+    def __init__(self, place: _Place, shape: tuple[int, int], order: _Order | None) -> None:
+        self.shape = shape
+        self.form: Form = _DENSE[place.kind] if place.kind in _DENSE else form_of(place.kind)
+        self._place = place
+        self._order = order  # for each row, its row in the file
+        self._row_bytes = place.nbytes // max(1, shape[0])
+
+    def read(self, first: int, last: int) -> Weight:
+        start = self._place.offset
+        if self._order is None:
+            raw = self._bytes(start + first * self._row_bytes, last - first)
+        else:
+            raw = self._bytes(start, self.shape[0])[self._order[first:last]]
+        if isinstance(self.form, torch.dtype):
+            return torch.from_numpy(raw).view(self.form)
+        return to_quantized(raw, self._place.kind, self.shape[1])
+
+    def release(self, first: int, last: int) -> None:
+        # Reordering stays within heads, so these are nearly the rows that were read.
+        offset = self._place.offset + first * self._row_bytes
+        self._place.file.mapped.release(offset, (last - first) * self._row_bytes)
+
+    def _bytes(self, offset: int, rows: int) -> Bytes:
+        raw = self._place.file.mapped.bytes[offset : offset + rows * self._row_bytes]
+        return raw.reshape(rows, self._row_bytes)
 
 
-def _rows(shape: tuple[int, ...], kind: str) -> int:
-    """How many rows of bytes: a vector has one element a row, so that rows can be reordered."""
-    if len(shape) == 1:
-        return 1 if kind in FORMATS else shape[0]
-    rows = 1
-    for size in shape[:-1]:
-        rows *= size
-    return rows
-
-
-def _rope_order(rows: int, heads: int, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _rope_order(rows: int, heads: int, name: str) -> _Order:
     """For each row of the Hugging Face matrix, its row in the file.
 
     Within a head of d rows, llama.cpp's rope turns neighbours (2i, 2i+1), Hugging Face's turns

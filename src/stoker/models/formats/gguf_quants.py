@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from stoker.kernels.source import QuantizedForm
 from stoker.models.formats.mapped import Bytes
 from stoker.models.weights import QuantizedTensor
 
@@ -38,13 +39,16 @@ class BlockFormat:
     half: bool  # whether scale and bias are float16 values as long as they do not overflow
 
 
-def to_quantized(
-    raw: Bytes, kind: str, columns: int, read: Callable[[int, int], None] | None = None
-) -> QuantizedTensor:
-    """raw: uint8 [N, bytes per row], `columns` = K. Works through `raw` front to back in small
-    chunks and calls `read(first, last)` when it is done with those bytes of it."""
+def form_of(kind: str) -> QuantizedForm:
+    """What `to_quantized` gives; float32 scales instead where float16 would overflow."""
     form = FORMATS[kind]
-    codes, scales, biases = _convert(raw, form, torch.float16 if form.half else torch.float32, read)
+    return QuantizedForm(form.bits, form.group_size, torch.float16 if form.half else torch.float32)
+
+
+def to_quantized(raw: Bytes, kind: str, columns: int) -> QuantizedTensor:
+    """raw: uint8 [N, bytes per row], `columns` = K."""
+    form = FORMATS[kind]
+    codes, scales, biases = _convert(raw, form, form_of(kind).scale_dtype)
     rows, groups = raw.shape[0], columns // form.group_size
     return QuantizedTensor(
         codes.reshape(rows, -1),
@@ -56,7 +60,7 @@ def to_quantized(
 
 
 def _convert(
-    raw: Bytes, form: BlockFormat, dtype: torch.dtype, read: Callable[[int, int], None] | None
+    raw: Bytes, form: BlockFormat, dtype: torch.dtype
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     blocks = raw.reshape(-1, form.nbytes)
     codes = np.empty((blocks.shape[0], form.elements * form.bits // 8), np.uint8)
@@ -70,11 +74,9 @@ def _convert(
         if dtype == torch.float16 and not bool((np.abs(bias) <= _MAX_HALF).all()):
             # Scale and bias are the stored float16 values times a power of two, so this is the
             # only way they can be inexact.
-            return _convert(raw, form, torch.float32, read)
+            return _convert(raw, form, torch.float32)
         scales[chunk] = torch.from_numpy(scale)
         biases[chunk] = torch.from_numpy(bias)
-        if read is not None:
-            read(first * form.nbytes, min(first + step, blocks.shape[0]) * form.nbytes)
     return torch.from_numpy(codes), scales, biases
 
 

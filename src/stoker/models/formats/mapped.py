@@ -65,6 +65,24 @@ class MappedFile:
             self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
 
 
+class MappedMatrix:
+    """A dense matrix that lies in a file, row after row, as a MatrixSource."""
+
+    def __init__(self, file: MappedFile, offset: int, shape: tuple[int, int], dtype: torch.dtype) -> None:
+        self.shape = shape
+        self.form = dtype
+        self._file = file
+        self._offset = offset
+        self._row_bytes = shape[1] * dtype.itemsize
+
+    def read(self, first: int, last: int) -> torch.Tensor:
+        start = self._offset + first * self._row_bytes
+        return self._file.tensor(start, (last - first, self.shape[1]), self.form)
+
+    def release(self, first: int, last: int) -> None:
+        self._file.release(self._offset + first * self._row_bytes, (last - first) * self._row_bytes)
+
+
 def _map_private(fileno: int) -> mmap.mmap:
     # Writable but private: torch warns about read-only buffers, and a write (there is none)
     # would reach a copy of the page, never the file.

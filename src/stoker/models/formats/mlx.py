@@ -18,9 +18,10 @@ import numpy as np
 import torch
 
 from stoker.errors import CorruptModel, UnsupportedModel
-from stoker.models.formats.mapped import Bytes
-from stoker.models.formats.safetensors import SafetensorsCheckpoint
-from stoker.models.weights import QuantizedTensor, Weight
+from stoker.kernels.source import QuantizedForm
+from stoker.models.formats.mapped import Bytes, MappedMatrix
+from stoker.models.formats.safetensors import Entry, SafetensorsCheckpoint
+from stoker.models.weights import MatrixSource, QuantizedTensor, Weight, two_dimensions
 
 _BITS = (2, 3, 4, 5, 6, 8)
 _GROUP_SIZES = (32, 64, 128)
@@ -59,28 +60,51 @@ class MlxCheckpoint(SafetensorsCheckpoint):
         return name in self._sources
 
     def get(self, name: str) -> Weight:
+        source = self._source(name)
+        if self._is_quantized(source) or source.expert is not None:
+            matrix = self.matrix(name)
+            return matrix.read(0, matrix.shape[0])
+        return super().get(source.tensor)
+
+    def matrix(self, name: str) -> MatrixSource:
+        source = self._source(name)
+        if self._is_quantized(source):
+            return self._quantized(source)
+        if source.expert is None:
+            return super().matrix(source.tensor)
+        entry, dtype = self._dense(source.tensor)
+        return self._part(entry, dtype, source)
+
+    def _source(self, name: str) -> _Source:
         source = self._sources.get(name)
         if source is None:
             raise CorruptModel(f"{self.folder} has no weight {name}")
+        return source
+
+    def _is_quantized(self, source: _Source) -> bool:
+        return f"{source.tensor.removesuffix('.weight')}.scales" in self._entries
+
+    def _quantized(self, source: _Source) -> MatrixSource:
         module = source.tensor.removesuffix(".weight")
-        if f"{module}.scales" not in self._entries:
-            dense = super().get(source.tensor)
-            assert isinstance(dense, torch.Tensor)
-            return dense if source.expert is None else dense[source.expert]
-        scales = _part(self.read(f"{module}.scales"), source)
         if f"{module}.biases" not in self._entries:
             raise CorruptModel(f"{self.folder}: module {module} has scales but no biases")
-        biases = _part(self.read(f"{module}.biases"), source)
-        packed = _part(self.read(source.tensor), source)
+        packed, scales, biases = (
+            self._part(*self.stored(f"{module}.{leaf}"), source) for leaf in ("weight", "scales", "biases")
+        )
         bits, group_size = self._layout(module, packed, scales)
-        if scales.dtype not in _SCALE_DTYPES or biases.dtype != scales.dtype or biases.shape != scales.shape:
+        if scales.form not in _SCALE_DTYPES or biases.form != scales.form or biases.shape != scales.shape:
             raise CorruptModel(f"{self.folder}: scales and biases of {module} do not belong together")
-        if bits in (4, 8):
-            codes = packed.view(torch.uint8)
-        else:
-            codes = _widen(packed, bits)
-            bits = 4 if bits < 4 else 8
-        return QuantizedTensor(codes, scales, biases, bits, group_size)
+        return _MlxMatrix(packed, scales, biases, bits, group_size)
+
+    def _part(self, entry: Entry, dtype: torch.dtype, source: _Source) -> MappedMatrix:
+        """A stored matrix, or one expert's of those stacked in a tensor."""
+        shape, offset = entry.shape, entry.offset
+        if source.expert is not None:
+            if not shape or source.expert >= shape[0]:
+                raise CorruptModel(f"{self.folder}: {source.tensor} and its scales differ in experts")
+            shape = shape[1:]
+            offset += source.expert * (entry.nbytes // entry.shape[0])
+        return MappedMatrix(entry.file, offset, two_dimensions(source.tensor, shape), dtype)
 
     def _find_sources(self) -> dict[str, _Source]:
         sources: dict[str, _Source] = {}
@@ -96,7 +120,7 @@ class MlxCheckpoint(SafetensorsCheckpoint):
                 sources[f"{stacked[1]}.experts.{expert}.{stacked[2]}.weight"] = _Source(name, expert)
         return sources
 
-    def _layout(self, module: str, packed: torch.Tensor, scales: torch.Tensor) -> tuple[int, int]:
+    def _layout(self, module: str, packed: MappedMatrix, scales: MappedMatrix) -> tuple[int, int]:
         """Bits and group size: the module's own entry in the configuration, or the general one,
         checked against the tensors."""
         own = self._settings.get(module)
@@ -108,28 +132,46 @@ class MlxCheckpoint(SafetensorsCheckpoint):
                 f"{self.folder}: module {module} is quantized with {bits} bits in groups of {group_size}, "
                 f"mode {mode}; stoker reads {_BITS} bits in groups of {_GROUP_SIZES}, mode affine"
             )
-        if packed.dtype != torch.uint32 or packed.ndim != 2 or scales.ndim != 2:
+        if packed.form != torch.uint32:
             raise CorruptModel(f"{self.folder}: the quantized weight of {module} is not a uint32 matrix")
         columns = scales.shape[1] * group_size
         if packed.shape[0] != scales.shape[0] or packed.shape[1] * 32 != columns * bits:
             raise CorruptModel(
-                f"{self.folder}: {module} has weight {tuple(packed.shape)} and scales {tuple(scales.shape)}, "
+                f"{self.folder}: {module} has weight {packed.shape} and scales {scales.shape}, "
                 f"which do not fit {bits} bits in groups of {group_size}"
             )
         return bits, group_size
 
 
-def _part(tensor: torch.Tensor, source: _Source) -> torch.Tensor:
-    return tensor if source.expert is None else tensor[source.expert]
+class _MlxMatrix:
+    def __init__(
+        self, packed: MappedMatrix, scales: MappedMatrix, biases: MappedMatrix, bits: int, group_size: int
+    ) -> None:
+        self.shape = (scales.shape[0], scales.shape[1] * group_size)
+        self.form = QuantizedForm(bits if bits in (4, 8) else 4 if bits < 4 else 8, group_size, scales.form)
+        self._packed = packed
+        self._scales = scales
+        self._biases = biases
+        self._bits = bits  # as stored
+
+    def read(self, first: int, last: int) -> QuantizedTensor:
+        packed = self._packed.read(first, last)
+        codes = packed.view(torch.uint8) if self._bits in (4, 8) else _widen(packed, self._bits)
+        scales, biases = self._scales.read(first, last), self._biases.read(first, last)
+        return QuantizedTensor(codes, scales, biases, self.form.bits, self.form.group_size)
+
+    def release(self, first: int, last: int) -> None:
+        for part in (self._packed, self._scales, self._biases):
+            part.release(first, last)
 
 
 def _widen(packed: torch.Tensor, bits: int) -> torch.Tensor:
     """uint32 [N, K * bits / 32] -> codes as in QuantizedTensor: [N, K/2] for 2 and 3 bits,
-    [N, K] for 5 and 6. Row blocks at a time."""
+    [N, K] for 5 and 6."""
     stream: Bytes = packed.view(torch.uint8).numpy()
     rows, columns = stream.shape[0], stream.shape[1] * 8 // bits
     out = np.empty((rows, columns // 2 if bits < 4 else columns), np.uint8)
-    step = max(1, _BLOCK_ELEMENTS // columns)
+    step = max(1, _BLOCK_ELEMENTS // max(1, columns))
     for first in range(0, rows, step):
         block = slice(first, first + step)
         _WIDEN[bits](stream[block].reshape(-1, bits), out[block].reshape(stream[block].size // bits, -1))

@@ -16,8 +16,8 @@ import torch
 
 from stoker.errors import CorruptModel, UnsupportedModel
 from stoker.models.formats.hf_folder import read_json, read_optional_json, read_tokenizer
-from stoker.models.formats.mapped import MappedFile
-from stoker.models.weights import Weight
+from stoker.models.formats.mapped import MappedFile, MappedMatrix
+from stoker.models.weights import MatrixSource, Weight, two_dimensions
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -58,9 +58,7 @@ class Entry:
 class SafetensorsCheckpoint:
     """A folder with config.json and one or more .safetensors files.
 
-    `get` returns views of the mapped files, for reading only: they cost no memory until read,
-    and the pages of a weight are given back when the next one is asked for (a view stays valid,
-    its pages come back from the file)."""
+    `get` returns views of the mapped files, for reading only: they cost no memory until read."""
 
     def __init__(self, folder: Path, config: dict[str, Any]) -> None:
         self.folder = folder
@@ -70,7 +68,6 @@ class SafetensorsCheckpoint:
             self._entries.update(read_header(MappedFile(path)))
         _check_index(folder, self._entries)
         self.nbytes = sum(entry.nbytes for entry in self._entries.values())
-        self._last: Entry | None = None
 
     def names(self) -> Iterable[str]:
         return self._entries.keys()
@@ -79,16 +76,16 @@ class SafetensorsCheckpoint:
         return name in self._entries
 
     def get(self, name: str) -> Weight:
-        tensor = self.read(name)
-        if tensor.dtype not in _WEIGHT_DTYPES:
-            dtype = self._entries[name].dtype
-            raise UnsupportedModel(
-                f"{self.folder}: weight {name} is stored as {dtype}; stoker reads F32, F16 and BF16"
-            )
-        return tensor
+        entry, dtype = self._dense(name)
+        return entry.file.tensor(entry.offset, entry.shape, dtype)
 
-    def read(self, name: str) -> torch.Tensor:
-        """The stored tensor, whatever its type."""
+    def matrix(self, name: str) -> MatrixSource:
+        entry, dtype = self._dense(name)
+        rows, columns = two_dimensions(name, entry.shape)
+        return MappedMatrix(entry.file, entry.offset, (rows, columns), dtype)
+
+    def stored(self, name: str) -> tuple[Entry, torch.dtype]:
+        """Where a tensor lies, and its type, whatever that is."""
         entry = self._entries.get(name)
         if entry is None:
             raise CorruptModel(f"{self.folder} has no weight {name}")
@@ -97,10 +94,15 @@ class SafetensorsCheckpoint:
             raise UnsupportedModel(
                 f"{self.folder}: weight {name} is stored as {entry.dtype}, which stoker does not read"
             )
-        if self._last is not None:
-            self._last.file.release(self._last.offset, self._last.nbytes)
-        self._last = entry
-        return entry.file.tensor(entry.offset, entry.shape, dtype)
+        return entry, dtype
+
+    def _dense(self, name: str) -> tuple[Entry, torch.dtype]:
+        entry, dtype = self.stored(name)
+        if dtype not in _WEIGHT_DTYPES:
+            raise UnsupportedModel(
+                f"{self.folder}: weight {name} is stored as {entry.dtype}; stoker reads F32, F16 and BF16"
+            )
+        return entry, dtype
 
     def tokenizer(self) -> tuple[Tokenizer, dict[str, Any]]:
         """tokenizer.json, and the content of tokenizer_config.json with what other files add."""

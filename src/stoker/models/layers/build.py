@@ -136,7 +136,7 @@ def read_decoder(
         head=head,
         max_context=hyper.max_context,
         dtype=reader.dtype,
-        nbytes=reader.nbytes,
+        nbytes=reader.finish(),
         embedding_scale=embedding_scale,
         logit_scale=logit_scale,
         logit_softcap=logit_softcap,
