@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 from tests.api.fronts import Front, make_front
 from tests.api.updates import named_frames
-from tests.fakes import Failure, byte_text_model
+from tests.chat.families import CHATML_TOOLS
+from tests.fakes import Failure, byte_text_model, text_script
 
 from stoker.api import ApiSettings
+from stoker.core import GenerationRequest
 
 PATH = "/v1/messages"
 COUNT = "/v1/messages/count_tokens"
@@ -126,6 +128,21 @@ async def test_thinking_switches_the_template() -> None:
     ):
         await front.post(PATH, ask(thinking=thinking))
         assert prompt_of(front) == f"{expected} hi"
+
+
+async def test_a_thinking_budget() -> None:
+    """Some thirty tokens of thought are cut to four; the model goes on behind the closed channel."""
+    template = CHATML_TOOLS + "{# </think> #}"
+
+    def script(request: GenerationRequest, index: int) -> list[int]:
+        closed = b"</think>" in bytes(token for token in request.prompt_ids if token < 256)
+        return text_script("Yes." if closed else f"<think>{'hm ' * 10}</think>No.")
+
+    front = make_front(script, text=byte_text_model(template=template))
+    thinking = {"type": "enabled", "budget_tokens": 4}
+    thought, answer = (await front.post(PATH, ask(thinking=thinking))).json()["content"]
+    assert thought["thinking"].strip() in ("hm", "hm h")
+    assert answer["text"].strip() == "Yes."
 
 
 # Counting

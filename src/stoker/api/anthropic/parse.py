@@ -36,6 +36,7 @@ _SHARED = (
     "frequency_context_size",
     "chat_template_kwargs",
     "reasoning_effort",
+    "thinking_budget",
     "response_format",
     "guided_grammar",
     "guided_regex",
@@ -98,13 +99,16 @@ def _read_stops(fields: Fields) -> list[str] | None:
 
 
 def _read_thinking(fields: Fields, body: dict[str, Any]) -> None:
-    """`enabled` and `disabled` switch the template; `adaptive` leaves the model's own default. An
-    explicit chat_template_kwargs.enable_thinking wins."""
+    """`enabled` (with a budget) and `disabled` switch the template; `adaptive` leaves the model's own
+    default. An explicit chat_template_kwargs.enable_thinking wins."""
     thinking = fields.nested("thinking")
     if thinking is None:
         return
     mode = thinking.required_one_of("type", ("enabled", "disabled", "adaptive"))
     given = fields.nested("chat_template_kwargs")
+    budget = thinking.integer("budget_tokens", 0)
+    if mode == "enabled" and budget is not None:
+        body["thinking_budget"] = budget
     if mode in ("enabled", "disabled"):
         body["chat_template_kwargs"] = {"enable_thinking": mode == "enabled", **(given.body if given else {})}
 

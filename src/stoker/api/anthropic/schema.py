@@ -125,7 +125,9 @@ class NamedToolChoice(BaseModel):
 
 class Thinking(BaseModel):
     type: Literal["enabled", "disabled", "adaptive"]
-    budget_tokens: Any = Field(None, description="Accepted and ignored.")
+    budget_tokens: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = Field(
+        None, description="After so many tokens the thinking is closed for the model."
+    )
 
 
 class JsonOutput(BaseModel):
@@ -156,6 +158,7 @@ class CountRequest(BaseModel):
     chat_template_kwargs: TemplateVariables | None = Field(
         None, description="Variables for the model's chat template."
     )
+    thinking_budget: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
 
 

@@ -138,6 +138,21 @@ async def test_reasoning_effort_and_schema_reach_the_chat(front: Front) -> None:
     assert "reasoning_effort" in error["message"]
 
 
+@pytest.mark.parametrize("place", ["text", "response_format"])
+async def test_b25_a_schema_is_enforced_from_either_place(front: Front, place: str) -> None:
+    """Its own place, and the chat protocol's by mistake."""
+    compiled: list[Any] = []
+    object.__setattr__(front.state, "compile_constraint", compiled.append)
+    shape = {"name": "n", "schema": {"type": "object"}, "strict": True}
+    own = {"format": {"type": "json_schema", **shape}}
+    fields = {"text": own} if place == "text" else {place: {"type": "json_schema", "json_schema": shape}}
+    await create(front, **fields)
+    constraint = front.engine.requests[-1].constraint
+    assert constraint is not None
+    assert constraint in compiled
+    assert json.loads(constraint.source) == {"type": "object"}
+
+
 # The store
 
 

@@ -39,6 +39,7 @@ _SHARED = (
     "frequency_context_size",
     "stop",
     "chat_template_kwargs",
+    "thinking_budget",
     "guided_grammar",
     "guided_regex",
     "guided_choice",

@@ -165,6 +165,9 @@ class ResponseRequest(BaseModel):
     presence_context_size: Window | None = None
     frequency_penalty: Penalty | None = None
     frequency_context_size: Window | None = None
+    thinking_budget: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = Field(
+        None, description="After so many tokens the thinking is closed for the model."
+    )
     chat_template_kwargs: TemplateVariables | None = None
     user: str | None = None
     safety_identifier: str | None = None
