@@ -23,6 +23,9 @@ BETWEEN_FIELDS = (
     "prompt is too long",
     "prompt names token",
     "logit_bias names token",
+    "model has no vision sidecar",
+    "messages hold nothing to reply to",
+    "input holds nothing to reply to",
 )
 
 _front = make_front(settings=ApiSettings(allowed_hosts=("testserver",)), max_context=2_000)

@@ -21,7 +21,15 @@ from stoker.core import Constraint, ConstraintKind
 from stoker.errors import GrammarError
 
 SWITCHED_OFF = "grammar compilation disabled by STOKER_GRAMMAR=0"
-_CONSTRAINING = (b'"response_format"', b'"guided_', b'"structured_outputs"', b'"tool_choice"')
+# What a body contains that asks for a constraint, in whichever protocol.
+_CONSTRAINING = (
+    b'"response_format"',
+    b'"guided_',
+    b'"structured_outputs"',
+    b'"tool_choice"',
+    b'"format"',
+    b'"output_format"',
+)
 _TAIL = 16  # tokens at a prompt's end in which its thinking tags stand
 # vLLM's form of `structured_outputs`: one of these keys instead of a bare schema
 _VLLM_KEYS = {"json", "json_object", "regex", "choice", "grammar"}

@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from stoker.api.generation import Generation, Update
-from stoker.api.openai.chunks import ChunkWriter, compact, write_stream
+from stoker.api.openai.chunks import ChunkWriter, write_stream
 from stoker.api.openai.logprobs import content_block
 from stoker.api.openai.sampling import StreamOptions
-from stoker.api.sse import json_string
+from stoker.api.sse import compact, json_string
 from stoker.chat.calls import ToolCallDelta
 
 
