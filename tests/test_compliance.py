@@ -1,4 +1,4 @@
-"""Every check of llm-comply on the real program and real weights, but image input: the model takes text."""
+"""Every check of llm-comply on the real program and real weights, but for those tools/comply.py excepts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.real_server import Server, real_server
-from tools.comply import failures, run_checks
+from tools.comply import FORMATS, failures, run_checks
 
 pytestmark = pytest.mark.real_weights
 
@@ -19,7 +19,7 @@ def server(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield server
 
 
-@pytest.mark.parametrize("format", ["open-responses", "anthropic"])
+@pytest.mark.parametrize("format", FORMATS)
 def test_compliance(server: Server, format: str) -> None:
     results = run_checks(server.url, format)
     assert len(results) >= 9

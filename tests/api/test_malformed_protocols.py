@@ -47,7 +47,7 @@ OWN: dict[str, dict[str, list[Any]]] = {
         "chat_template_kwargs": CHAT_ONLY["chat_template_kwargs"],
     },
     RESPONSES: {
-        "model": [None, *NOT_STRING],
+        "model": NOT_STRING,
         "input": [None, [], {}, 1, [None], [[]], [{}], [{"type": 1}], [{"role": "user", "content": 1}]]
         + [[{"role": "user", "content": content}] for content in BLOCKS],
         "max_output_tokens": [*NOT_INT, 0],

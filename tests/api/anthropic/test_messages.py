@@ -248,3 +248,19 @@ async def test_an_engine_failure() -> None:
     assert (status, error) == (500, {"type": "api_error", "message": "out of memory"})
     events = named_frames((await front.post(PATH, ask(stream=True))).text)
     assert [event["type"] for event in events][-3:] == ["error", "message_delta", "message_stop"]
+
+
+async def test_a_last_turn_of_the_assistants_is_continued() -> None:
+    front = make_front(text_script(" is the answer."))
+    turns = [*HI, {"role": "assistant", "content": [{"type": "text", "text": "Paris"}]}]
+    response = await front.post(PATH, ask(messages=turns))
+    assert [block["text"] for block in response.json()["content"]] == [" is the answer."]
+    (request,) = front.engine.requests
+    prompt = bytes(i for i in request.prompt_ids if i < 256)
+    assert prompt == b"user\nhi\nassistant\nParis"
+    counted = await front.post("/v1/messages/count_tokens", {"messages": turns})
+    assert counted.json() == {"input_tokens": len(request.prompt_ids)}
+    # Behind a call there is nothing to go on with: a turn of the model's own begins.
+    call = {"type": "tool_use", "id": "t", "name": "look", "input": {}}
+    await front.post(PATH, ask(messages=[*HI, {"role": "assistant", "content": [call]}]))
+    assert bytes(i for i in front.engine.requests[-1].prompt_ids if i < 256).endswith(b"\nassistant\n")

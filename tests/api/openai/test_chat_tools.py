@@ -113,7 +113,7 @@ async def test_without_tools_markup_is_text() -> None:
 async def test_b07_none() -> None:
     front = front_saying("Hm. " + CALL)
     message, reason = await message_of(front, tool_choice="none")
-    assert message == {"role": "assistant", "content": "Hm."}
+    assert message == {"role": "assistant", "content": "Hm.", "refusal": None}
     assert reason == "stop"
     prompt = bytes(i for i in front.engine.requests[-1].prompt_ids if i < 256)
     assert b"get_weather" not in prompt

@@ -79,6 +79,9 @@ def chat_body(fields: Fields) -> dict[str, Any]:
     fields.nested("metadata")
     body = {name: fields.raw(name) for name in _SHARED}
     body["messages"] = read_conversation(fields.raw("system"), fields.raw("messages"))
+    # A last turn of the assistant's is the beginning of the reply.
+    last = body["messages"][-1]
+    body["continue_final_message"] = last["role"] == "assistant" and "tool_calls" not in last
     body["tools"] = read_tools(fields.raw("tools"))
     body |= read_tool_choice(fields.raw("tool_choice"))
     body["stop"] = _read_stops(fields)

@@ -67,8 +67,7 @@ class ResponseRequest:
 def parse_response(state: ApiState, body: bytes, headers: Headers) -> ResponseRequest:
     """Raises InvalidRequest (TemplateError included) and NotFound."""
     fields = Fields(parse_object(body))
-    if fields.string("model") is None:
-        raise invalid("model", "model is required; the loaded model answers whatever it names")
+    fields.string("model")
     _refuse_unsupported(fields)
     stream = bool(fields.flag("stream"))
     items, instructions = _read_input(fields, state)

@@ -128,7 +128,7 @@ Metadata = Annotated[
 class ResponseRequest(BaseModel):
     """`null` counts as unset; unknown fields are ignored."""
 
-    model: str = Field(description="Required by the protocol; the loaded model answers.")
+    model: str | None = Field(None, description="Ignored: the loaded model answers.")
     input: str | Annotated[list[InputItem], Field(min_length=1)]
     instructions: str | None = None
     previous_response_id: str | None = Field(
