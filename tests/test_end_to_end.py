@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import anthropic
 import jsonschema
 import openai
 import pytest
@@ -44,6 +45,23 @@ def test_the_sdk_gets_an_answer_and_its_stream_is_the_same(server: Server) -> No
     assert usage.prompt_tokens == plain.usage.prompt_tokens
     # The same prompt again: all of it is in the cache; the last token is computed for its logits.
     assert usage.prompt_tokens_details.cached_tokens == usage.prompt_tokens - 1
+
+
+def test_a_reply_is_continued_to_the_same_end(server: Server) -> None:
+    """Cut in front of any word, through either protocol."""
+    asked = {"model": "any", "max_tokens": 40}
+    greedy = {"temperature": 0}
+    answer = server.client.chat.completions.create(messages=QUESTION, extra_body=greedy, **asked)
+    whole = answer.choices[0].message.content
+    messages_client = anthropic.Anthropic(base_url=server.url, api_key="-", max_retries=0)
+    for cut in [match.start() for match in re.finditer(" ", whole)]:
+        begun = [*QUESTION, {"role": "assistant", "content": whole[:cut]}]
+        chat = server.client.chat.completions.create(
+            messages=begun, extra_body={**greedy, "continue_final_message": True}, **asked
+        )
+        assert whole[:cut] + chat.choices[0].message.content == whole
+        message = messages_client.messages.create(messages=begun, extra_body=greedy, **asked)
+        assert whole[:cut] + message.content[0].text == whole
 
 
 async def test_twelve_at_once_each_get_their_own(server: Server) -> None:
