@@ -16,7 +16,7 @@ from stoker.api.generation import Order
 from stoker.api.openai import sampling, structured
 from stoker.api.openai.chat.ending import read_ending
 from stoker.api.openai.chat.enforce import with_tools
-from stoker.api.openai.chat.thinking import read_budget, read_thinking
+from stoker.api.openai.chat.thinking import after_thinking, read_budget, read_thinking
 from stoker.api.openai.chat.tools import read_tools
 from stoker.api.session import session_label
 from stoker.api.state import ApiState
@@ -74,7 +74,7 @@ def make_chat_order(state: ApiState, body: dict[str, Any], headers: Headers, *, 
     )
     if ending.continues and (output.constraint or tools.mode not in ("auto", "none")):
         raise invalid("messages", "a reply cannot be both continued and held to a format or a tool_choice")
-    constraint = structured.after_thinking(output.constraint, text, prompt)
+    constraint = after_thinking(output.constraint, reading, rendered) if output.constraint else None
     constraint, warning = with_tools(state, tools, reading, rendered, constraint)
     budget = order.thinking_budget if reading and (reading.reasoning or reading.is_harmony) else None
     order = replace(
