@@ -4,60 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
-import socket
 import subprocess
-import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import anthropic
 import jsonschema
 import openai
 import pytest
+from tests.real_server import Server, real_server
 
 pytestmark = pytest.mark.real_weights
 QUESTION = [{"role": "user", "content": "What is the capital of France? Answer in one sentence."}]
 
 
-class Server:
-    def __init__(self, process: subprocess.Popen[bytes], url: str) -> None:
-        self.process, self.url = process, url
-        self.client = openai.OpenAI(base_url=f"{url}/v1", api_key="unused", max_retries=0)
-
-    def json(self, path: str) -> dict:
-        with urllib.request.urlopen(self.url + path) as answer:
-            return json.load(answer)
-
-
 @pytest.fixture(scope="module")
 def server(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environ = {k: v for k, v in os.environ.items() if not k.startswith(("STOKER_", "MLX_BUN_"))}
-    environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "stoker", "serve", str(smollm2_path), "--port", str(port), "--batch", "4"],
-        env=environ,
-        stdout=subprocess.DEVNULL,
-    )
-    server = Server(process, f"http://127.0.0.1:{port}")
-    deadline = time.monotonic() + 120
-    while True:
-        assert process.poll() is None, "the server ended"
-        assert time.monotonic() < deadline, "the server did not come up"
-        try:
-            server.json("/health")
-            break
-        except OSError:
-            time.sleep(0.1)
-    yield server
-    server.client.close()
-    process.terminate()
-    assert process.wait(timeout=60) == 0
+    with real_server(smollm2_path, tmp_path_factory.mktemp("config"), "--batch", "4") as server:
+        yield server
 
 
 def test_the_sdk_gets_an_answer_and_its_stream_is_the_same(server: Server) -> None:
@@ -79,6 +45,23 @@ def test_the_sdk_gets_an_answer_and_its_stream_is_the_same(server: Server) -> No
     assert usage.prompt_tokens == plain.usage.prompt_tokens
     # The same prompt again: all of it is in the cache; the last token is computed for its logits.
     assert usage.prompt_tokens_details.cached_tokens == usage.prompt_tokens - 1
+
+
+def test_a_reply_is_continued_to_the_same_end(server: Server) -> None:
+    """Cut in front of any word, through either protocol."""
+    asked = {"model": "any", "max_tokens": 40}
+    greedy = {"temperature": 0}
+    answer = server.client.chat.completions.create(messages=QUESTION, extra_body=greedy, **asked)
+    whole = answer.choices[0].message.content
+    messages_client = anthropic.Anthropic(base_url=server.url, api_key="-", max_retries=0)
+    for cut in [match.start() for match in re.finditer(" ", whole)]:
+        begun = [*QUESTION, {"role": "assistant", "content": whole[:cut]}]
+        chat = server.client.chat.completions.create(
+            messages=begun, extra_body={**greedy, "continue_final_message": True}, **asked
+        )
+        assert whole[:cut] + chat.choices[0].message.content == whole
+        message = messages_client.messages.create(messages=begun, extra_body=greedy, **asked)
+        assert whole[:cut] + message.content[0].text == whole
 
 
 async def test_twelve_at_once_each_get_their_own(server: Server) -> None:

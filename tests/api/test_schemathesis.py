@@ -23,6 +23,12 @@ BETWEEN_FIELDS = (
     "prompt is too long",
     "prompt names token",
     "logit_bias names token",
+    "model has no vision sidecar",
+    "messages hold nothing to reply to",
+    "input holds nothing to reply to",
+    "the last message cannot be continued",
+    "continue_final_message and add_generation_prompt",
+    "a reply cannot be both continued and held to",
 )
 
 _front = make_front(settings=ApiSettings(allowed_hosts=("testserver",)), max_context=2_000)

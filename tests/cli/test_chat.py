@@ -40,6 +40,9 @@ class FakeTerminal:
     def write(self, text: str) -> None:
         self.shown += text
 
+    def think(self, text: str) -> None:
+        self.shown += f"({text})"
+
     def remark(self, text: str) -> None:
         self.shown += text + "\n"
 
@@ -55,8 +58,13 @@ class FakeServed:
         self.text = self
         self.asked: list[list[dict[str, str]]] = []
 
-    def prompt_from_messages(self, messages: list[dict[str, str]]) -> list[int]:
+    template = None
+
+    def render(self, messages: list[dict[str, str]]) -> str:
         self.asked.append(messages)
+        return ""
+
+    def prompt_from_rendered(self, text: str) -> list[int]:
         return [1]
 
     def sampling(self, seed: int | None) -> None:

@@ -68,7 +68,7 @@ def test_a_mistyped_word_is_an_error_with_the_nearest_one(stoker: Run, arguments
     assert suggestion in err
 
 
-@pytest.mark.parametrize("flag", ["--ssd-cache", "--draft-model", "--isolate"])
+@pytest.mark.parametrize("flag", ["--draft-model", "--isolate"])
 def test_flags_that_are_not_built_are_errors(stoker: Run, flag: str):
     code, _, err = stoker("serve", flag, "x")
     assert code == 2

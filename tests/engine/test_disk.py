@@ -134,6 +134,23 @@ def test_another_namespace_does_not_see_it(model, engines):
     assert ask(engines(), LONG)[1] == len(LONG) - 1
 
 
+def test_b40_what_an_adapter_computes_stays_in_memory(engines):
+    """Not published to disk, not written when it leaves memory, not looked for there."""
+    engine = engines()
+    assert ask(engine, LONG, namespace="adapter")[1] == 0
+    engine.run_exclusive(engine._prefixes.index.clear).result(30)
+    assert engine.flush_cache(30).durable
+    stats = engine.disk_stats()
+    assert (stats.entries, stats.pending_snapshots, stats.folder_bytes) == (0, 0, 0)
+    ask(engine, LONG)
+    engine.flush_cache(30)
+    engine.run_exclusive(engine._prefixes.index.clear).result(30)
+    assert ask(engine, LONG, namespace="adapter")[1] == 0
+    assert engine.disk_stats().restores == 0
+    assert ask(engine, LONG)[1] == len(LONG) - 1
+    assert engine.disk_stats().restores == 1
+
+
 def test_flush_counts_what_it_made_durable(engines):
     engine = engines(write_behind=False)
     report = engine.flush_cache(30)

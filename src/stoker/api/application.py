@@ -16,6 +16,8 @@ from starlette.types import ASGIApp
 from stoker.api import openapi
 from stoker.api.admin.flush.routes import flush_router
 from stoker.api.admin.session_close import session_close_router
+from stoker.api.anthropic.routes import messages_router
+from stoker.api.anthropic.schema import CountRequest, MessageEvent, MessageRequest
 from stoker.api.errors import RouteNotFound, error_response
 from stoker.api.guards import guarded
 from stoker.api.openai.chat.routes import chat_router
@@ -23,13 +25,25 @@ from stoker.api.openai.chat.schema import ChatCompletionChunk, ChatCompletionReq
 from stoker.api.openai.completions.routes import completions_router
 from stoker.api.openai.completions.schema import CompletionChunk, CompletionRequest
 from stoker.api.openai.models.routes import models_router
+from stoker.api.openai.responses.routes import responses_router
+from stoker.api.openai.responses.schema import ResponseEvent, ResponseRequest
 from stoker.api.state import ApiState
 from stoker.api.system.routes import system_router
 from stoker.errors import StokerError
 
 _DESCRIPTION = "A private AI endpoint on one machine. Unknown fields are ignored; null counts as unset."
 
-_DOCUMENTED = (ChatCompletionRequest, ChatCompletionChunk, CompletionRequest, CompletionChunk)
+_DOCUMENTED = (
+    ChatCompletionRequest,
+    ChatCompletionChunk,
+    CompletionRequest,
+    CompletionChunk,
+    MessageRequest,
+    MessageEvent,
+    CountRequest,
+    ResponseRequest,
+    ResponseEvent,
+)
 
 
 def create_app(state: ApiState) -> FastAPI:
@@ -59,6 +73,8 @@ def create_app(state: ApiState) -> FastAPI:
         chat_router,
         completions_router,
         models_router,
+        messages_router,
+        responses_router,
         flush_router,
         session_close_router,
     )

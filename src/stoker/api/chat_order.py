@@ -14,8 +14,9 @@ from starlette.datastructures import Headers
 from stoker.api.fields import Fields, invalid
 from stoker.api.generation import Order
 from stoker.api.openai import sampling, structured
+from stoker.api.openai.chat.ending import read_ending
 from stoker.api.openai.chat.enforce import with_tools
-from stoker.api.openai.chat.thinking import read_budget, read_thinking
+from stoker.api.openai.chat.thinking import after_thinking, read_budget, read_thinking
 from stoker.api.openai.chat.tools import read_tools
 from stoker.api.session import session_label
 from stoker.api.state import ApiState
@@ -37,6 +38,7 @@ def make_chat_order(state: ApiState, body: dict[str, Any], headers: Headers, *, 
     messages = fields.raw("messages")
     sampling.read_common(fields)
     tools = read_tools(fields)
+    ending = read_ending(fields)
     thinking = read_thinking(fields, state.settings.thinking)
     logprobs = _read_logprobs(fields)
     params = sampling.read_sampling(fields, state, thinking=thinking.enabled, logprobs=logprobs)
@@ -56,7 +58,9 @@ def make_chat_order(state: ApiState, body: dict[str, Any], headers: Headers, *, 
         thinking_budget=read_budget(fields),
     )
     text = state.text
-    rendered = text.render(messages, tools.in_prompt, thinking.template_kwargs)
+    rendered = text.render(
+        messages, tools.in_prompt, thinking.template_kwargs, ending.opens_turn, ending.continues
+    )
     prompt = text.prompt_from_rendered(rendered)
     if not prompt:
         raise invalid("messages", "messages render to an empty prompt")
@@ -66,8 +70,11 @@ def make_chat_order(state: ApiState, body: dict[str, Any], headers: Headers, *, 
         tools.callable,
         parallel=tools.parallel,
         drop_calls=tools.mode == "none",
+        prefill=normalize_messages(messages)[-1]["content"] if ending.continues else "",
     )
-    constraint = structured.after_thinking(output.constraint, text, prompt)
+    if ending.continues and (output.constraint or tools.mode not in ("auto", "none")):
+        raise invalid("messages", "a reply cannot be both continued and held to a format or a tool_choice")
+    constraint = after_thinking(output.constraint, reading, rendered) if output.constraint else None
     constraint, warning = with_tools(state, tools, reading, rendered, constraint)
     budget = order.thinking_budget if reading and (reading.reasoning or reading.is_harmony) else None
     order = replace(

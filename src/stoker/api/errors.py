@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
+from uuid import uuid4
 
 from starlette.responses import Response
 
@@ -51,7 +52,11 @@ def openai_shape(error: StokerError) -> Body:
 
 def anthropic_shape(error: StokerError) -> Body:
     kind = "invalid_request_error" if error.status < 500 else "api_error"
-    return {"type": "error", "error": {"type": kind, "message": error.message}}
+    return {
+        "type": "error",
+        "error": {"type": kind, "message": error.message},
+        "request_id": new_request_id(),
+    }
 
 
 def responses_shape(error: StokerError) -> Body:
@@ -78,16 +83,28 @@ _SHAPES: tuple[tuple[str, Callable[[StokerError], Body]], ...] = (
 
 
 def error_body(path: str, error: StokerError) -> Body:
-    if isinstance(error, RouteNotFound):
-        return openai_shape(error)
     for prefix, shape in _SHAPES:
-        if path.startswith(prefix):
-            return shape(error)
+        if _under(path, prefix):
+            # Messages and Responses clients parse a 404 of their own protocol; the rest is fixed.
+            fixed = isinstance(error, RouteNotFound) and shape not in (anthropic_shape, responses_shape)
+            return openai_shape(error) if fixed else shape(error)
     return openai_shape(error)
 
 
 def error_response(path: str, error: StokerError, headers: Mapping[str, str] | None = None) -> Response:
-    return json_response(error_body(path, error), error.status, headers)
+    body = error_body(path, error)
+    if "request_id" in body:
+        headers = {"request-id": body["request_id"], **(headers or {})}
+    return json_response(body, error.status, headers)
+
+
+def new_request_id() -> str:
+    """For logs of Anthropic's clients: in the `request-id` header, and in the body of an error."""
+    return f"req_{uuid4().hex[:24]}"
+
+
+def _under(path: str, prefix: str) -> bool:
+    return path == prefix or path.startswith(prefix if prefix.endswith("/") else prefix + "/")
 
 
 def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -75,6 +75,13 @@ class Fields:
             raise invalid(self._prefix + name, f"{self._prefix}{name} must be one of {listed}")
         return value
 
+    def required_one_of(self, name: str, allowed: tuple[str, ...]) -> str:
+        value: str | None = self.one_of(name, allowed)
+        if value is None:
+            listed = ", ".join(f"'{item}'" for item in allowed)
+            raise invalid(self._prefix + name, f"{self._prefix}{name} must be one of {listed}")
+        return value
+
     def _wrong_type(self, name: str, kind: str) -> InvalidRequest:
         return invalid(self._prefix + name, f"{self._prefix}{name} must be of type {kind}")
 

@@ -47,29 +47,36 @@ _REFUSALS = {
 Docs = dict[str, Any]
 
 
-def error_docs(*statuses: int) -> dict[int | str, Docs]:
-    return {status: {"model": ErrorAnswer, "description": _REFUSALS[status]} for status in statuses}
+def error_docs(*statuses: int, error: type[BaseModel] = ErrorAnswer) -> dict[int | str, Docs]:
+    words = {**_REFUSALS, 404: "There is no such thing, or no longer."}
+    return {status: {"model": error, "description": words[status]} for status in statuses}
 
 
-def generation_docs(request: type[BaseModel], reply: type[BaseModel], chunk: type[BaseModel]) -> Docs:
-    """Keyword arguments for the route of an endpoint that answers whole or as a stream."""
+def generation_docs(
+    request: type[BaseModel],
+    reply: type[BaseModel],
+    chunk: type[BaseModel] | None,
+    *,
+    error: type[BaseModel] = ErrorAnswer,
+    done: str | None = "[DONE]",
+    further: tuple[int, ...] = (),
+) -> Docs:
+    """Keyword arguments for the route of an endpoint that answers whole or, where there is a
+    `chunk`, as a stream of those, the last data being `done`. `further` statuses are refusals too."""
     warning = {"description": "What was asked for and is not enforced.", "schema": {"type": "string"}}
-    data = {
-        "type": "string",
-        "contentMediaType": "application/json",
-        "contentSchema": {"anyOf": [_ref(chunk), _ref(ErrorAnswer)]},
-    }
-    event = {"type": "object", "properties": {"data": {"anyOf": [{"const": "[DONE]"}, data]}}}
+    answer: Docs = {"model": reply, "description": "The answer.", "headers": {"Warning": warning}}
+    if chunk is not None:
+        data = {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {"anyOf": [_ref(chunk), _ref(error)]},
+        }
+        choices = [data] if done is None else [{"const": done}, data]
+        event = {"type": "object", "properties": {"data": {"anyOf": choices}}}
+        answer["content"] = {"text/event-stream": {"itemSchema": event}}  # OpenAPI 3.2's word
+        answer["description"] = "The reply; with `stream`, events" + (f", then `{done}`." if done else ".")
     return {
-        "responses": {
-            200: {
-                "model": reply,
-                "description": "The reply; with `stream`, events whose data is a chunk, then `[DONE]`.",
-                "content": {"text/event-stream": {"itemSchema": event}},  # OpenAPI 3.2's word
-                "headers": {"Warning": warning},
-            },
-            **error_docs(*_REFUSALS),
-        },
+        "responses": {200: answer, **error_docs(*_REFUSALS, *further, error=error)},
         "openapi_extra": {
             "requestBody": {
                 "required": True,
@@ -79,12 +86,18 @@ def generation_docs(request: type[BaseModel], reply: type[BaseModel], chunk: typ
     }
 
 
-def read_docs(reply: type[BaseModel], description: str) -> Docs:
-    """Keyword arguments for a route that only reads."""
+def read_docs(
+    reply: type[BaseModel],
+    description: str,
+    *,
+    error: type[BaseModel] = ErrorAnswer,
+    further: tuple[int, ...] = (),
+) -> Docs:
+    """Keyword arguments for a route that has no body; `further` are refusals it may answer with."""
     return {
         "responses": {
             200: {"model": reply, "description": description},
-            **error_docs(401, 403, 503),
+            **error_docs(401, 403, 503, *further, error=error),
         }
     }
 

@@ -8,10 +8,12 @@ every stream, so a write is one dictionary and one await.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from json.encoder import encode_basestring
+from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -35,6 +37,11 @@ def json_string(text: str) -> str:
     return quoted if quoted.isascii() else quoted.translate(_LINE_BREAKS)
 
 
+def compact(value: Any) -> str:
+    """`value` as JSON that is safe inside one line of an event."""
+    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
 class EventStream(Response):
     """A text/event-stream response.
 
@@ -53,6 +60,7 @@ class EventStream(Response):
         on_close: Callable[[], None],
         heartbeat_s: float,
         headers: Mapping[str, str] | None = None,
+        keep_alive: bytes = KEEP_ALIVE,
     ) -> None:
         super().__init__(headers={"cache-control": "no-cache", "connection": "keep-alive", **(headers or {})})
         del self.headers["content-length"]
@@ -60,6 +68,7 @@ class EventStream(Response):
         self._error_frame = error_frame
         self._on_close = on_close
         self._heartbeat_s = heartbeat_s
+        self._keep_alive = keep_alive
 
     def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
         super().init_headers(headers)
@@ -69,7 +78,7 @@ class EventStream(Response):
         writer = _Writer(send)
         producing = asyncio.ensure_future(self._produce(writer, scope, send))
         gone = asyncio.ensure_future(wait_for_disconnect(receive))
-        heart = asyncio.ensure_future(_beat(writer, self._heartbeat_s))
+        heart = asyncio.ensure_future(_beat(writer, self._heartbeat_s, self._keep_alive))
         try:
             await asyncio.wait({producing, gone, heart}, return_when=asyncio.FIRST_COMPLETED)
             if not producing.done():
@@ -128,8 +137,8 @@ class _Writer:
         return self._loop.time() - self.last_write_at
 
 
-async def _beat(writer: _Writer, every_s: float) -> None:
-    """Writes a comment after each `every_s` of silence. Returns when the client has not taken a
+async def _beat(writer: _Writer, every_s: float, keep_alive: bytes) -> None:
+    """Writes `keep_alive` after each `every_s` of silence. Returns when the client has not taken a
     write for STALL_LIMIT_S."""
     while True:
         await asyncio.sleep(max(every_s - writer.idle_s(), 0.001))
@@ -138,4 +147,4 @@ async def _beat(writer: _Writer, every_s: float) -> None:
                 return
             await asyncio.sleep(every_s)
         elif writer.idle_s() >= every_s:
-            await writer.write(KEEP_ALIVE)
+            await writer.write(keep_alive)

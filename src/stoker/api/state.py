@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 from stoker.api.drain import Drain
 from stoker.api.engine_port import EngineLike
 from stoker.api.metrics import Metrics
+from stoker.api.response_store import ResponseStore
 from stoker.chat.model import TextModel
 from stoker.config import Settings
 from stoker.core import Constraint
@@ -112,6 +113,7 @@ class ApiState:
     list_models: Callable[[], Sequence[ListedModel]] = _no_models  # may read the disk; run in a thread
     metrics: Metrics = field(default_factory=Metrics)
     drain: Drain = field(default_factory=Drain)
+    responses: ResponseStore = field(default_factory=ResponseStore)
     workers: Executor = field(default_factory=_make_workers)  # prepare large requests
     started_at: float = field(default_factory=time.time)  # unix seconds
 

@@ -1,6 +1,7 @@
 """gpt-oss: a reply that is a series of messages, each with a header (see `tools/harmony.py`).
 
-The prompt ends in `<|start|>assistant`, so a reply begins inside a header.
+The prompt ends in `<|start|>assistant`, so a reply begins inside a header; one that goes on from a text
+of its own begins in that.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ class HarmonyReader:
         self._toolbox = Toolbox(reading.tools)
         self._looks_for_calls = reading.tool_format is not None
         self._held = ""
-        self._in_header = True
+        self._in_header = not reading.continues
         self._arguments: LenientJson | None = None
         self._num_fed = 0
-        self.inside = False
+        self.inside = reading.starts_inside
         self.calls = CallWriter(parallel=reading.parallel, drop=reading.drop_calls)
 
     @property

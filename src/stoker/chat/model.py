@@ -14,6 +14,7 @@ import tokenizers
 
 from stoker.chat.defaults import GenerationDefaults
 from stoker.chat.messages import normalize_messages
+from stoker.chat.prefill import render_unfinished
 from stoker.chat.remembered import RememberedTexts, encode_with
 from stoker.chat.shaping import render_conversation
 from stoker.chat.template import ChatTemplate
@@ -125,15 +126,19 @@ class TextModel:
         tools: Sequence[Mapping[str, Any]] | None = None,
         template_kwargs: Mapping[str, Any] | None = None,
         add_generation_prompt: bool = True,
+        continue_final: bool = False,
     ) -> str:
-        """The prompt text of a conversation in the OpenAI form. Raises InvalidRequest for messages
-        of a wrong shape, TemplateError when the template refuses them or there is none."""
+        """The prompt text of a conversation in the OpenAI form; with `continue_final` it ends inside
+        the last message. Raises InvalidRequest for messages of a wrong shape, TemplateError when the
+        template refuses them or there is none."""
         plain = normalize_messages(messages, self.id)
         if self.template is None:
             raise TemplateError(
                 f"prompt build failed: model {self.id} has no chat template; "
                 "send a plain prompt to /v1/completions instead"
             )
+        if continue_final:
+            return render_unfinished(self.template, plain, tools, template_kwargs)
         return render_conversation(self.template, plain, tools, template_kwargs, add_generation_prompt)
 
     def prompt_from_messages(

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from stoker.chat.calls import CallWriter
 from stoker.chat.lenient_json import partial_suffix
 from stoker.chat.reading import OfferedTool, ReplyReading
-from stoker.chat.reasoning import opens_reasoning, reasoning_tags
+from stoker.chat.reasoning import leaves_open, opens_reasoning, reasoning_tags
 from stoker.chat.segments import Piece, Segment
 from stoker.chat.tools import FORMATS, format_for, tool_call_tag
 from stoker.chat.tools.base import CallBegin, CallParser, CallText, NotACall, Toolbox, ToolEvent, ToolFormat
@@ -36,9 +36,9 @@ class ReplyReader:
         self._parser: CallParser | None = None
         self._held = ""  # text not decided yet
         self._space = ""  # space that goes out with the text behind it, or is dropped with markup
-        self._after_markup = reading.starts_inside
+        self._after_markup = reading.starts_inside and not reading.continues
         self._num_fed = 0
-        self._untouched = True  # nothing but space so far: bare JSON may begin here
+        self._untouched = not reading.continues  # nothing but space so far: bare JSON may begin here
         self.inside = reading.starts_inside
         self.calls = CallWriter(parallel=reading.parallel, drop=reading.drop_calls)
 
@@ -184,8 +184,10 @@ def reading_for(
     *,
     parallel: bool = True,
     drop_calls: bool = False,
+    prefill: str = "",
 ) -> ReplyReading | None:
-    """How to read the reply to a rendered prompt; None where all of it is answer."""
+    """How to read the reply to a rendered prompt; None where all of it is answer. `prefill` is the text
+    in the prompt that the reply goes on from."""
     sources = list(template_sources)
     tags = reasoning_tags(sources)
     offered = tuple(tools)
@@ -195,7 +197,8 @@ def reading_for(
         return None
     return ReplyReading(
         reasoning=tags,
-        starts_inside=tags is not None and opens_reasoning(prompt, tags),
+        starts_inside=tags is not None and (opens_reasoning(prompt, tags) or leaves_open(prefill, tags)),
+        continues=bool(prefill),
         is_harmony=is_harmony,
         tool_format=tool_format,
         tools=offered,

@@ -23,6 +23,7 @@ class ReplyReading:
 
     reasoning: tuple[str, str] | None = None  # opening and closing tag of the thinking channel
     starts_inside: bool = False  # the prompt ends in an open thinking channel
+    continues: bool = False  # the prompt ends in a text of the reply's own
     is_harmony: bool = False  # gpt-oss: the whole reply is in a frame of its own
     tool_format: str | None = None  # a name in `chat.tools.FORMATS`; None = no calls are looked for
     tools: tuple[OfferedTool, ...] = ()

@@ -30,3 +30,8 @@ def reasoning_tags(template_sources: Iterable[str]) -> Tags | None:
 def opens_reasoning(prompt: str, tags: Tags = (OPEN_TAG, CLOSE_TAG)) -> bool:
     """Whether the rendered prompt leaves a thinking block open at its end."""
     return prompt.rstrip().endswith(tags[0])
+
+
+def leaves_open(prefill: str, tags: Tags) -> bool:
+    """Whether the beginning of a reply ends inside a thinking block of its own."""
+    return prefill.rfind(tags[0]) > prefill.rfind(tags[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from stoker.cli.generation import Reply, generate_reply
+from stoker.cli.generation import Reply, generate_reply, prompt_of
 from stoker.errors import ContextLengthExceeded, StokerError
 
 if TYPE_CHECKING:
@@ -101,12 +101,15 @@ class Conversation:
         asked = [*self._turns, {"role": "user", "content": question}]
         system = [{"role": "system", "content": self._system}] if self._system else []
         try:
+            prompt, reading = prompt_of(self._served.text, [*system, *asked])
             reply = generate_reply(
                 self._served,
-                self._served.text.prompt_from_messages([*system, *asked]),
+                prompt,
                 self._served.sampling(seed=self._seed),
                 max_tokens=self._served.settings.max_tokens,
                 emit=self._terminal.write,
+                emit_thinking=self._terminal.think,
+                reading=reading,
             )
         except ContextLengthExceeded as error:
             self._terminal.remark(f"{error.message}\nThe conversation is too long; /reset starts over.")
@@ -117,6 +120,8 @@ class Conversation:
         self._terminal.write("\n")
         # A stopped answer stays, as far as it was read: the next question may refer to it.
         self._turns = [*asked, {"role": "assistant", "content": reply.text}]
+        if reply.reasoning:
+            self._turns[-1]["reasoning_content"] = reply.reasoning  # the template says whether it stays
         self._last = reply
         if reply.reason == "cancelled":
             self._terminal.remark("(stopped)")

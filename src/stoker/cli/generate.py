@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stoker.cli.options import MODEL_SETTINGS, SAMPLING_SETTINGS, Query, Seed, pick_model, with_settings
-from stoker.cli.output import fail, note
+from stoker.cli.output import fail, note, write_dim
 from stoker.config import Settings
 
 
@@ -51,7 +51,7 @@ def run(
     if not prompt:
         fail("the prompt is empty", 2)
 
-    from stoker.cli.generation import generate_reply
+    from stoker.cli.generation import generate_reply, prompt_of
     from stoker.cli.loading import loaded
 
     with loaded(settings, pick_model(settings, model, query), verbose=verbose) as served:
@@ -60,12 +60,18 @@ def run(
                 fail("--system needs a chat template; put the text into the prompt", 2)
             if not raw:
                 note(f"{served.text.id} has no chat template; continuing the text as it is (--raw)")
-            ids = served.text.prompt_from_text(prompt)
+            ids, reading = served.text.prompt_from_text(prompt), None
         else:
             messages = [{"role": "system", "content": system}] if system is not None else []
-            ids = served.text.prompt_from_messages([*messages, {"role": "user", "content": prompt}])
+            ids, reading = prompt_of(served.text, [*messages, {"role": "user", "content": prompt}])
         reply = generate_reply(
-            served, ids, served.sampling(seed=seed), max_tokens=settings.max_tokens, emit=_write
+            served,
+            ids,
+            served.sampling(seed=seed),
+            max_tokens=settings.max_tokens,
+            emit=_write,
+            emit_thinking=write_dim,
+            reading=reading,
         )
         if not reply.text.endswith("\n"):
             _write("\n")

@@ -10,13 +10,15 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stoker.core import ErrorEvent, FinishEvent, GenerationRequest, PromptEvent, SamplingParams, TokenEvent
 from stoker.errors import GenerationFailed
 
 if TYPE_CHECKING:
     from stoker.app import Served
+    from stoker.chat.model import TextModel
+    from stoker.chat.reading import ReplyReading
     from stoker.engine import GenerationHandle
 
 
@@ -29,6 +31,7 @@ class Reply:
     tokens: int  # generated, the end-of-text token included
     prefill_s: float  # from submitting to the first token
     decode_s: float  # from the first token to the last
+    reasoning: str = ""
 
     def speeds(self) -> str:
         """One line for the person at the terminal."""
@@ -41,6 +44,15 @@ class Reply:
         )
 
 
+def prompt_of(text: TextModel, messages: list[dict[str, Any]]) -> tuple[list[int], ReplyReading | None]:
+    """The prompt of a conversation, and how to read the reply to it."""
+    from stoker.chat.reader import reading_for
+
+    rendered = text.render(messages)
+    sources = text.template.sources.values() if text.template else ()
+    return text.prompt_from_rendered(rendered), reading_for(sources, rendered)
+
+
 def generate_reply(
     served: Served,
     prompt_ids: list[int],
@@ -48,15 +60,18 @@ def generate_reply(
     *,
     max_tokens: int | None,
     emit: Callable[[str], None],
+    emit_thinking: Callable[[str], None] = lambda text: None,
+    reading: ReplyReading | None = None,
 ) -> Reply:
-    """Runs one request and hands each piece of text to `emit`.
+    """Runs one request and hands each piece of the answer to `emit`, of the thinking before it to
+    `emit_thinking`.
 
     Ctrl-C ends the reply early with reason "cancelled"; a second Ctrl-C raises KeyboardInterrupt.
     Raises ContextLengthExceeded before anything is emitted, GenerationFailed after.
     """
-    from stoker.chat.reply import ReplyAssembler
+    from stoker.chat.reply import ReplyAssembler, ReplyDelta
 
-    assembler = ReplyAssembler(served.text.tokenizer, stops=(), want_logprobs=False)
+    assembler = ReplyAssembler(served.text.tokenizer, reading=reading)
     request = GenerationRequest(
         id=f"cli-{uuid.uuid4()}",
         prompt_ids=tuple(prompt_ids),
@@ -65,14 +80,20 @@ def generate_reply(
         eos_ids=served.text.eos_ids,
     )
     pieces: list[str] = []
+    thoughts: list[str] = []
     token_ids: list[int] = []
     reason, prompt_tokens, cached_tokens = "stop", len(prompt_ids), 0
     started = first_token = last_token = time.perf_counter()
 
-    def take(text: str) -> None:
-        if text:
-            pieces.append(text)
-            emit(text)
+    def take(delta: ReplyDelta) -> None:
+        if delta.reasoning:
+            thoughts.append(delta.reasoning)
+            emit_thinking(delta.reasoning)
+        if delta.text:
+            if thoughts and not pieces:
+                emit_thinking("\n\n")
+            pieces.append(delta.text)
+            emit(delta.text)
 
     with cancelled_by_interrupt(handle := served.engine.submit(request)):
         for events in handle.batches_blocking():
@@ -84,10 +105,10 @@ def generate_reply(
                     if assembler.num_tokens == 0:
                         first_token = last_token
                     token_ids.append(event.token_id)
-                    take(assembler.push(event).text)
+                    take(assembler.push(event))
                 elif isinstance(event, FinishEvent):
                     reason = event.reason
-                    take(assembler.finish(event.reason).text)
+                    take(assembler.finish(event.reason))
                 elif isinstance(event, ErrorEvent):
                     raise GenerationFailed(event.message)
     served.text.remember_reply(prompt_ids, token_ids)
@@ -99,6 +120,7 @@ def generate_reply(
         tokens=assembler.num_tokens,
         prefill_s=first_token - started,
         decode_s=last_token - first_token,
+        reasoning="".join(thoughts),
     )
 
 

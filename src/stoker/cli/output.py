@@ -31,3 +31,10 @@ def table(rows: list[tuple[str, ...]], *, indent: str = "") -> str:
         cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths[:-1], strict=True)]
         lines.append(indent + "  ".join([*cells, row[-1]]).rstrip())
     return "\n".join(lines)
+
+
+def write_dim(text: str) -> None:
+    """Text that is not the answer, for a person to read along: nothing when a script reads us."""
+    if sys.stdout.isatty():
+        sys.stdout.write(f"\x1b[2m{text}\x1b[22m")
+        sys.stdout.flush()

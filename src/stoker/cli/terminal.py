@@ -10,6 +10,8 @@ import contextlib
 import sys
 from pathlib import Path
 
+from stoker.cli.output import write_dim
+
 HISTORY_LINES = 1000
 
 
@@ -38,6 +40,10 @@ class Terminal:
     def write(self, text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
+
+    def think(self, text: str) -> None:
+        """What the model thinks before it answers: for a person, in dim letters."""
+        write_dim(text)
 
     def remark(self, text: str) -> None:
         """A line that is no answer; goes to stderr when a script reads us."""

@@ -28,7 +28,8 @@ async def test_the_whole_reply(front: Front) -> None:
         "choices": [
             {
                 "index": 0,
-                "message": {"role": "assistant", "content": "Hello there."},
+                "message": {"role": "assistant", "content": "Hello there.", "refusal": None},
+                "logprobs": None,
                 "finish_reason": "stop",
             }
         ],
@@ -95,13 +96,18 @@ async def test_the_stream(front: Front) -> None:
         assert chunk["object"] == "chat.completion.chunk"
         assert chunk["id"] == chunks[0]["id"]
         assert {"id", "object", "created", "model", "choices"} <= set(chunk)
-        assert set(chunk["choices"][0]) == {"index", "delta", "finish_reason"}
+        assert set(chunk["choices"][0]) == {"index", "delta", "logprobs", "finish_reason"}
     first, *middle, last = chunks
     assert first["choices"] == [
-        {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
+        {
+            "index": 0,
+            "delta": {"role": "assistant", "content": "", "refusal": None},
+            "logprobs": None,
+            "finish_reason": None,
+        }
     ]
     assert "".join(c["choices"][0]["delta"]["content"] for c in middle) == "Hello there."
-    assert last["choices"] == [{"index": 0, "delta": {}, "finish_reason": "stop"}]
+    assert last["choices"] == [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"}]
     assert last["usage"]["completion_tokens"] == 13
     assert all("usage" not in chunk for chunk in chunks[:-1])
 
@@ -366,3 +372,40 @@ async def test_an_unexpected_exception_is_a_500_in_shape(front: Front, caplog: A
     assert set(response.json()["error"]) == {"message"}
     assert "secret" not in response.text
     assert "secret detail" in caplog.text
+
+
+async def test_the_last_message_continued() -> None:
+    front = make_front(text_script(" is it."))
+    turns = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Paris"}]
+    for fields in ({}, {"add_generation_prompt": False}):
+        response = await front.post(PATH, ask(messages=turns, continue_final_message=True, **fields))
+        assert response.json()["choices"][0]["message"]["content"] == " is it."
+        prompt = bytes(i for i in front.engine.requests[-1].prompt_ids if i < 256)
+        assert prompt == b"user\nhi\nassistant\nParis"
+    await front.post(PATH, ask(messages=turns, add_generation_prompt=False))
+    assert front.engine.requests[-1].prompt_ids[-2:] == (IM_END, ord("\n"))
+    # OpenAI's own clients mean a closed turn.
+    await front.post(PATH, ask(messages=turns))
+    assert bytes(i for i in front.engine.requests[-1].prompt_ids if i < 256).endswith(b"Paris\nassistant\n")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"add_generation_prompt": True}, "cannot both be true"),
+        ({"messages": [{"role": "user", "content": "hi"}]}, "the last message cannot be continued"),
+        (
+            {
+                "messages": [{"role": "assistant", "content": "x"}],
+                "tools": [{"type": "function", "function": {"name": "look"}}],
+                "tool_choice": "required",
+            },
+            "cannot be both continued and held to",
+        ),
+    ],
+)
+async def test_what_cannot_be_continued(front: Front, fields: dict[str, Any], message: str) -> None:
+    response = await front.post(PATH, ask(continue_final_message=True, **fields))
+    assert response.status_code == 400
+    assert message in response.json()["error"]["message"]
+    assert not front.engine.requests

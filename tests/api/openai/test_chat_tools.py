@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import openai
@@ -11,7 +12,10 @@ import pytest
 from tests.api.fronts import Front, frames, make_front, serving
 from tests.api.openai.chats import CHAT, HI, ask, error_of
 from tests.chat.families import CHATML_TOOLS, XML_TOOLS
-from tests.fakes import byte_text_model, text_script
+from tests.fakes import IM_END, byte_text_model, text_script
+
+from stoker.app import grammar_vocabulary
+from stoker.engine.grammar import GrammarCompiler, RowMatcher
 
 THINKING = CHATML_TOOLS + "{# </think> #}"
 WEATHER: dict[str, Any] = {
@@ -113,7 +117,7 @@ async def test_without_tools_markup_is_text() -> None:
 async def test_b07_none() -> None:
     front = front_saying("Hm. " + CALL)
     message, reason = await message_of(front, tool_choice="none")
-    assert message == {"role": "assistant", "content": "Hm."}
+    assert message == {"role": "assistant", "content": "Hm.", "refusal": None}
     assert reason == "stop"
     prompt = bytes(i for i in front.engine.requests[-1].prompt_ids if i < 256)
     assert b"get_weather" not in prompt
@@ -139,6 +143,43 @@ async def test_b07_required_and_named_are_grammars() -> None:
     assert constraint is not None
     assert "get_weather" not in constraint.source
     assert "tool_calls" not in message  # the script called another tool than the named one
+
+
+WISHES: list[tuple[dict[str, Any], str, bool]] = [
+    ({"response_format": {"type": "json_object"}}, '{"x": 1}', True),
+    ({"guided_choice": ["yes", "no"]}, "no", True),
+    ({"guided_choice": ["yes", "no"]}, CALL, True),
+    ({"guided_choice": ["yes", "no"]}, "maybe", False),
+    ({"response_format": {"type": "json_object"}}, CALL, True),
+    ({"response_format": {"type": "json_object"}}, CALL + "\n" + CALL, True),
+    ({"response_format": {"type": "json_object"}}, CALL.replace("Paris", 'Paris", "town": "x'), False),
+    ({"response_format": {"type": "json_object"}}, "It rains.", False),
+]
+
+
+@pytest.mark.parametrize(("wish", "reply", "accepted"), WISHES)
+async def test_auto_beside_a_format_is_an_answer_of_that_form_or_calls(
+    wish: dict[str, Any], reply: str, accepted: bool
+) -> None:
+    front = front_saying(CALL)
+    text = front.state.text
+    grammars = GrammarCompiler(partial(grammar_vocabulary, text.tokenizer))
+    object.__setattr__(front.state, "compile_constraint", grammars.compile)
+    message, reason = await message_of(front, **wish)
+    assert (message["content"], reason) == (None, "tool_calls")
+    constraint = front.engine.requests[-1].constraint
+    assert constraint is not None
+    matcher = grammars.matcher(constraint, frozenset([IM_END]))
+    followed = all(follows(matcher, token_id) for token_id in reply.encode())
+    assert (followed and (matcher.is_complete or follows(matcher, IM_END))) is accepted
+
+
+def follows(matcher: RowMatcher, token_id: int) -> bool:
+    mask = matcher.mask()
+    allowed = mask is None or bool(mask[token_id // 32] >> (token_id % 32) & 1)
+    if allowed:
+        matcher.accept(token_id)
+    return allowed
 
 
 async def test_b09_a_call_inside_thinking() -> None:

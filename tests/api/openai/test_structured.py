@@ -10,8 +10,10 @@ from tests.api.fronts import Front, make_front
 from tests.api.openai.chats import CHAT, HI, ask
 from tests.fakes import byte_text_model
 
-from stoker.api.openai.structured import after_thinking, format_wish
+from stoker.api.openai.chat.thinking import after_thinking
+from stoker.api.openai.structured import format_wish
 from stoker.app import grammar_vocabulary
+from stoker.chat.reader import reading_for
 from stoker.core import Constraint
 from stoker.engine.grammar import GrammarCompiler
 
@@ -158,19 +160,21 @@ def test_the_responses_form_of_a_format() -> None:
     assert (wish.field, wish.constraint, wish.strict) == ("text.format.schema", of_schema(), True)
 
 
-def test_thinking_comes_first() -> None:
+@pytest.mark.parametrize(("opener", "closer"), [("<think>", "</think>"), ("[THINK]", "[/THINK]")])
+def test_thinking_comes_first(opener: str, closer: str) -> None:
     template = (
         "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}<|im_start|>assistant\n"
         "{% if enable_thinking is false %}<think>\n\n</think>\n\n{% elif open %}<think>\n{% endif %}"
     )
+    template = template.replace("<think>", opener).replace("</think>", closer)
     text = byte_text_model(template=template)
     constraint = Constraint("json_object")
 
     def after(**kwargs: Any) -> Constraint | None:
-        return after_thinking(constraint, text, text.prompt_from_messages(HI, None, kwargs))
+        prompt = text.render(HI, None, kwargs)
+        return after_thinking(constraint, reading_for([template], prompt), prompt)
 
     assert after(enable_thinking=False) == constraint
-    assert after(open=True) == Constraint("json_object", free_until="</think>")
-    assert after() == Constraint("json_object", free_until="</think>", free_opener="<think>")
-    assert after_thinking(None, text, [1]) is None
-    assert after_thinking(constraint, byte_text_model(), [1]) == constraint
+    assert after(open=True) == Constraint("json_object", free_until=closer)
+    assert after() == Constraint("json_object", free_until=closer, free_opener=opener)
+    assert after_thinking(constraint, None, "") == constraint

@@ -156,7 +156,6 @@ async def test_the_openapi_document(front: Front) -> None:
         ("POST", "/health"),
         ("POST", "/v1/chat/completions/"),
         ("GET", "/health/"),
-        ("POST", "/v1/messages"),
         ("POST", "/api/jobs"),
     ],
 )
@@ -165,6 +164,24 @@ async def test_no_such_route(front: Front, method: str, path: str) -> None:
         response = await client.request(method, path)
     assert response.status_code == 404
     assert response.json() == {"error": {"message": "not found"}}
+
+
+async def test_no_such_route_of_a_protocol_with_its_own_errors(front: Front) -> None:
+    async with front.client() as client:
+        for method, path in (("GET", "/v1/messages"), ("POST", "/v1/messages/batches?beta=true")):
+            response = await client.request(method, path)
+            assert response.status_code == 404
+            body = response.json()
+            assert body.pop("request_id") == response.headers["request-id"]
+            assert body == {
+                "type": "error",
+                "error": {"type": "invalid_request_error", "message": "not found"},
+            }
+        for method, path in (("GET", "/v1/responses"), ("POST", "/v1/responses/compact")):
+            response = await client.request(method, path)
+            assert response.status_code == 404
+            detail = {"message": "not found", "type": "invalid_request_error", "param": None, "code": None}
+            assert response.json() == {"error": detail}
 
 
 async def test_query_strings_are_ignored(front: Front) -> None:

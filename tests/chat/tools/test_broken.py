@@ -4,7 +4,7 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.chat.readings import Result, read, reading
 from tests.chat.tools.broken import BROKEN
@@ -56,6 +56,11 @@ PIECES = sorted(
     name=st.sampled_from(sorted(FORMATS)),
     parts=st.lists(st.sampled_from(PIECES), max_size=8),
     cuts=st.sets(st.integers(1, 400), max_size=6),
+)
+@example(
+    name="hermes",
+    parts=['<tool_call>{"name": "write_file", "arguments": {"path": "a", "text": "<arg_key>"}}</tool_call>'],
+    cuts=set(),
 )
 def test_any_cut_of_any_text_gives_the_same(name: str, parts: list[str], cuts: set[int]) -> None:
     text = "".join(parts)

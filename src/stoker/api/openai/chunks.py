@@ -6,19 +6,14 @@ second that would be most of the front's time.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
 from stoker.api.generation import Generation, Update
 from stoker.api.openai.usage import usage_block
-from stoker.api.sse import json_string
+from stoker.api.sse import compact, json_string
 from stoker.errors import StokerError
-
-
-def compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
 class ChunkWriter:

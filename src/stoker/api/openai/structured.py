@@ -8,21 +8,25 @@ one that cannot be enforced is refused. Shared by every protocol.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from stoker.api.body import INLINE_BYTES
 from stoker.api.fields import invalid
 from stoker.api.state import ApiState
-from stoker.chat.model import TextModel
-from stoker.chat.reasoning import CLOSE_TAG, OPEN_TAG, opens_reasoning
 from stoker.core import Constraint, ConstraintKind
 from stoker.errors import GrammarError
 
 SWITCHED_OFF = "grammar compilation disabled by STOKER_GRAMMAR=0"
-_CONSTRAINING = (b'"response_format"', b'"guided_', b'"structured_outputs"', b'"tool_choice"')
-_TAIL = 16  # tokens at a prompt's end in which its thinking tags stand
+# What a body contains that asks for a constraint, in whichever protocol.
+_CONSTRAINING = (
+    b'"response_format"',
+    b'"guided_',
+    b'"structured_outputs"',
+    b'"tool_choice"',
+    b'"format"',
+    b'"output_format"',
+)
 # vLLM's form of `structured_outputs`: one of these keys instead of a bare schema
 _VLLM_KEYS = {"json", "json_object", "regex", "choice", "grammar"}
 
@@ -157,21 +161,6 @@ def with_instruction(messages: list[dict[str, Any]], instruction: str) -> list[d
         joined = f"{instruction}\n\n{first['content']}" if first["content"] else instruction
         return [{**first, "content": joined}, *messages[1:]]
     return [{"role": "system", "content": instruction}, *messages]
-
-
-def after_thinking(
-    constraint: Constraint | None, text: TextModel, prompt: Sequence[int]
-) -> Constraint | None:
-    """The constraint for a reply to `prompt` that may think first: it holds for the answer only."""
-    sources = text.template.sources.values() if text.template is not None else ()
-    if constraint is None or not any(CLOSE_TAG in source for source in sources):
-        return constraint
-    tail = "".join(text.tokenizer.token_text(token_id) for token_id in prompt[-_TAIL:])
-    if opens_reasoning(tail):
-        return replace(constraint, free_until=CLOSE_TAG)
-    if tail.rstrip().endswith(CLOSE_TAG):
-        return constraint  # thinking is off: the prompt holds a closed, empty block
-    return replace(constraint, free_until=CLOSE_TAG, free_opener=OPEN_TAG)
 
 
 _JSON = "Answer only with one valid JSON value: no other text and no code fence."

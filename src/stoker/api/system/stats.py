@@ -19,7 +19,7 @@ def stats_object(state: ApiState) -> dict[str, Any]:
             "started_at": int(state.started_at * 1000),
         },
         "prompt_cache": _prompt_cache(state),
-        "response_store": {"entries": 0, "bytes": 0, "max_bytes": 0, "ttl_ms": 0},
+        "response_store": state.responses.counters(),
         "kv_quant": _kv_quant(state),
         **disk_object(state),
         "admission": _admission(state),

@@ -3,6 +3,8 @@ them up, so the text behind the tag decides how it is read."""
 
 from __future__ import annotations
 
+import re
+
 from stoker.chat.tools.base import CallParser, NotACall, Toolbox, ToolEvent
 from stoker.chat.tools.blocks import WholeBlock
 from stoker.chat.tools.json_blocks import JsonBlocks
@@ -16,6 +18,7 @@ from stoker.chat.tools.xml_bodies import (
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 FUNCTION = "<function="
+_HEAD = re.compile(r"[^<\n]*")
 
 
 def make_parser(toolbox: Toolbox) -> CallParser:
@@ -59,9 +62,11 @@ class ByFirstText:
             return WholeBlock(self._toolbox, OPEN, read_functions, find_function_end(CLOSE), CLOSE)
         if body[0] == "<":
             return JsonBlocks(self._toolbox, OPEN, CLOSE)
-        word = body.partition("<")[0].strip()
-        is_glm = "<arg_key>" in body or word in self._toolbox
-        if is_glm and ("\n" in body or "<" in body):
+        head = _HEAD.match(body)
+        assert head is not None
+        word = head[0].strip()
+        # Only by what stands first: deciding must not depend on how much has come.
+        if word in self._toolbox and head.end() < len(body):
             return WholeBlock(self._toolbox, OPEN, read_glm, find_glm_end, CLOSE)
         if self._toolbox.may_become(word):
             return None

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stoker.api.fields import invalid
+from stoker.api.openai.chat.thinking import after_thinking
 from stoker.api.openai.chat.tools import Tools
 from stoker.api.state import ApiState
 from stoker.chat.reading import OfferedTool, ReplyReading
@@ -37,7 +38,7 @@ def with_tools(
     reason = ""
     for offered in (tools.callable, _without_schemas(tools.callable)):
         source = _calls(state, offered, tools.parallel, reading)
-        constraint = _after_thinking(Constraint("lark", source), reading, prompt)
+        constraint = after_thinking(Constraint("lark", source), reading, prompt)
         try:
             state.compile_constraint(constraint)
         except GrammarError as error:
@@ -57,18 +58,6 @@ def _calls(state: ApiState, tools: Sequence[OfferedTool], parallel: bool, readin
 
 def _without_schemas(tools: Sequence[OfferedTool]) -> tuple[OfferedTool, ...]:
     return tuple(OfferedTool(tool.name, {"type": "object"}) for tool in tools)
-
-
-def _after_thinking(constraint: Constraint, reading: ReplyReading, prompt: str) -> Constraint:
-    """Thinking stays free where the prompt opens it or the reply may."""
-    if reading.reasoning is None or reading.is_harmony:
-        return constraint
-    opener, closer = reading.reasoning
-    if reading.starts_inside:
-        return replace(constraint, free_until=closer)
-    if prompt.rstrip().endswith(closer):
-        return constraint  # thinking is off: the prompt holds a closed, empty block
-    return replace(constraint, free_until=closer, free_opener=opener)
 
 
 def _call_or(

@@ -23,17 +23,18 @@ def completion_object(
 
 
 def _choice(index: int, reply: Reply, want_logprobs: bool) -> dict[str, Any]:
-    choice: dict[str, Any] = {"index": index, "message": _message(reply)}
-    if want_logprobs:
-        choice["logprobs"] = content_block(reply.logprobs)
-    choice["finish_reason"] = reply.finish_reason
-    return choice
+    return {
+        "index": index,
+        "message": _message(reply),
+        "logprobs": content_block(reply.logprobs) if want_logprobs else None,
+        "finish_reason": reply.finish_reason,
+    }
 
 
 def _message(reply: Reply) -> dict[str, Any]:
     """`content` is null only where calls are all there is. Thinking goes by both of its names."""
     content = None if reply.tool_calls and not reply.text else reply.text
-    message: dict[str, Any] = {"role": "assistant", "content": content}
+    message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
     if reply.reasoning:
         message |= {"reasoning": reply.reasoning, "reasoning_content": reply.reasoning}
     if reply.tool_calls:

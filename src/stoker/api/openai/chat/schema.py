@@ -83,6 +83,12 @@ class ChatCompletionRequest(GenerationFields):
     thinking_budget: Annotated[int, Field(ge=0)] | None = Field(
         None, description="Tokens the reply may think; then its thinking is closed and it answers."
     )
+    continue_final_message: bool | None = Field(
+        None, description="The last message is the assistant's, and the reply goes on from it."
+    )
+    add_generation_prompt: bool | None = Field(
+        None, description="False: the prompt ends behind the last message. Not beside continue_final_message."
+    )
     chat_template_kwargs: TemplateVariables | None = Field(
         None, description="Variables for the model's chat template."
     )
@@ -106,6 +112,7 @@ class ReplyCall(BaseModel):
 class ReplyMessage(BaseModel):
     role: Literal["assistant"]
     content: str | None = Field(description="Null where calls are all there is.")
+    refusal: None = Field(description="Always null: local models have no channel for it.")
     reasoning: str | None = Field(
         None, description="What the model thought, where its template has a channel."
     )
@@ -119,7 +126,7 @@ ChatFinishReason = FinishReason | Literal["tool_calls"]
 class ChatChoice(BaseModel):
     index: int
     message: ReplyMessage
-    logprobs: ChatLogprobs | None = None
+    logprobs: ChatLogprobs | None
     finish_reason: ChatFinishReason
 
 
@@ -147,6 +154,7 @@ class CallDelta(BaseModel):
 class Delta(BaseModel):
     role: Literal["assistant"] | None = None
     content: str | None = None
+    refusal: None = None
     reasoning: str | None = None
     reasoning_content: str | None = None
     tool_calls: list[CallDelta] | None = None
@@ -155,7 +163,7 @@ class Delta(BaseModel):
 class ChunkChoice(BaseModel):
     index: int
     delta: Delta
-    logprobs: ChatLogprobs | None = None
+    logprobs: ChatLogprobs | None
     finish_reason: ChatFinishReason | None
 
 

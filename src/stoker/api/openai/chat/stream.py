@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from stoker.api.generation import Generation, Update
-from stoker.api.openai.chunks import ChunkWriter, compact, write_stream
+from stoker.api.openai.chunks import ChunkWriter, write_stream
 from stoker.api.openai.logprobs import content_block
 from stoker.api.openai.sampling import StreamOptions
-from stoker.api.sse import json_string
+from stoker.api.sse import compact, json_string
 from stoker.chat.calls import ToolCallDelta
 
 
@@ -33,11 +33,12 @@ def stream_chunks(
 
 
 def _opening(index: int) -> str:
-    return f'{{"index":{index},"delta":{{"role":"assistant","content":""}},"finish_reason":null}}'
+    delta = '{"role":"assistant","content":"","refusal":null}'
+    return f'{{"index":{index},"delta":{delta},"logprobs":null,"finish_reason":null}}'
 
 
 def _delta(update: Update) -> str:
-    return f'{{"index":{update.index},"delta":{_news(update)},"finish_reason":null}}'
+    return f'{{"index":{update.index},"delta":{_news(update)},"logprobs":null,"finish_reason":null}}'
 
 
 def _delta_with_logprobs(update: Update) -> str:
@@ -69,4 +70,4 @@ def _call(delta: ToolCallDelta) -> dict[str, Any]:
 
 
 def _ending(update: Update) -> str:
-    return f'{{"index":{update.index},"delta":{{}},"finish_reason":"{update.finish_reason}"}}'
+    return f'{{"index":{update.index},"delta":{{}},"logprobs":null,"finish_reason":"{update.finish_reason}"}}'

@@ -1,11 +1,13 @@
-"""Whether and how deeply to think: request fields to template variables."""
+"""Whether and how deeply to think: request fields to template variables; and what it means for a grammar."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stoker.api.fields import Fields
+from stoker.chat.reading import ReplyReading
+from stoker.core import Constraint
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 _DEPTHS = {"minimal": "low", "low": "low", "medium": "medium", "high": "xhigh", "xhigh": "xhigh"}
@@ -44,3 +46,16 @@ def read_thinking(fields: Fields, default: bool | None) -> Thinking:
     if effort in _DEPTHS:
         kwargs.setdefault("reasoning_effort", _DEPTHS[effort])
     return Thinking(enabled, kwargs)
+
+
+def after_thinking(constraint: Constraint, reading: ReplyReading | None, prompt: str) -> Constraint:
+    """The constraint of a reply to the rendered `prompt` that may think first: it holds for the answer,
+    thinking stays free where the prompt opens it or the reply may."""
+    if reading is None or reading.reasoning is None or reading.is_harmony:
+        return constraint
+    opener, closer = reading.reasoning
+    if reading.starts_inside:
+        return replace(constraint, free_until=closer)
+    if prompt.rstrip().endswith(closer):
+        return constraint  # thinking is off: the prompt holds a closed, empty block
+    return replace(constraint, free_until=closer, free_opener=opener)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from stoker.api.generation import Generation, Update
-from stoker.api.openai.chunks import ChunkWriter, compact, write_stream
+from stoker.api.openai.chunks import ChunkWriter, write_stream
 from stoker.api.openai.completions.parse import TextRequest
 from stoker.api.openai.logprobs import legacy_block, text_length
-from stoker.api.sse import json_string
+from stoker.api.sse import compact, json_string
 
 
 def stream_chunks(

@@ -13,6 +13,9 @@ log = logging.getLogger(__name__)
 ENDPOINTS = (
     "POST /v1/chat/completions",
     "POST /v1/completions",
+    "POST /v1/messages",
+    "POST /v1/messages/count_tokens",
+    "POST /v1/responses",
     "GET /v1/models",
     "GET /health",
     "GET /stats",

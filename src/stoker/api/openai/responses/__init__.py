@@ -1,0 +1,1 @@
+"""The Responses protocol: create, read, list input, cancel, delete."""
