@@ -39,8 +39,8 @@ _DEMUXERS = (
 def decode(source: Source) -> Iterator[Samples]:
     """Blocks of mono samples at 16 kHz, none of them empty. Raises AudioError, perhaps in the middle."""
     if isinstance(source, Path):
-        with source.open("rb") as file:
-            yield from decode(file)
+        with source.open("rb") as opened:
+            yield from decode(opened)
         return
     file = io.BytesIO(source) if isinstance(source, bytes) else source
     file.seek(0)
@@ -134,7 +134,7 @@ def _from_ffmpeg(file: BinaryIO) -> Iterator[Samples]:
     file.seek(0)
     options = {"format_whitelist": _DEMUXERS, "protocol_whitelist": "none"}
     try:
-        container = av.open(file, options=options, metadata_errors="ignore")
+        container = av.open(file, "r", options=options, metadata_errors="ignore")
     except (av.FFmpegError, ValueError) as error:
         raise undecodable(f"not an audio format known here ({_reason(error)})") from None
     with container:
@@ -156,7 +156,6 @@ def _frames(container: InputContainer, stream: AudioStream) -> Iterator[AudioFra
     """Every frame that can be decoded; a damaged packet is skipped, and a cut file ends early."""
     import av
 
-    stream.thread_type = "NONE"
     packets = container.demux(stream)
     while True:
         try:

@@ -1,13 +1,15 @@
 """Voice activity: Silero VAD's network in torch, and the rule that turns its probabilities into spans.
 
 16 kHz, windows of 512 samples (32 ms) that see 64 samples of what came before. The network is a short-time
-spectrum, four convolutions and one LSTM; all windows of a block go through it together. The weights are the
-safetensors file of the silero-vad package, read without importing the package.
+spectrum, four convolutions and one LSTM; all windows of a block go through it together. The weights are those
+in the silero-vad package's TorchScript archive (its safetensors file is of an older version), read without
+importing the package or running the script.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +58,7 @@ def weights_path(chosen: Path | None = None) -> Path:
         return chosen
     package = importlib.util.find_spec("silero_vad")  # finds, does not import
     if package is not None and package.origin is not None:
-        path = Path(package.origin).parent / "data" / "silero_vad_16k.safetensors"
+        path = Path(package.origin).parent / "data" / "silero_vad.jit"
         if path.is_file():
             return path
     raise SpeechUnavailable(
@@ -68,20 +70,21 @@ class SileroVad:
     """The network. Stateless: the state of a recording is in its `VadStream`."""
 
     def __init__(self, path: Path) -> None:
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
         try:
-            weights = load_file(path)
-            self._spectrum = weights["stft_conv.weight"]
+            weights = _read_weights(path)
+            self._spectrum = weights["stft.forward_basis_buffer"]
             self._convolutions = [
-                (weights[f"conv{n}.weight"], weights[f"conv{n}.bias"], stride)
-                for n, stride in enumerate(_STRIDES, 1)
+                (
+                    weights[f"encoder.{n}.reparam_conv.weight"],
+                    weights[f"encoder.{n}.reparam_conv.bias"],
+                    stride,
+                )
+                for n, stride in enumerate(_STRIDES)
             ]
             names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-            self._lstm = [weights[f"lstm_cell.{name}"] for name in names]
-            self._last = weights["final_conv.weight"].reshape(1, _HIDDEN), weights["final_conv.bias"]
-        except (OSError, SafetensorError, KeyError) as error:
+            self._lstm = [weights[f"decoder.rnn.{name}"] for name in names]
+            self._last = weights["decoder.decoder.2.weight"][:, :, 0], weights["decoder.decoder.2.bias"]
+        except (OSError, RuntimeError, KeyError, ValueError) as error:
             raise SpeechUnavailable(f"{path} holds no Silero VAD weights: {error}") from None
 
     def run(self, windows: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
@@ -97,6 +100,27 @@ class SileroVad:
             )
             weight, bias = self._last
             return functional.linear(out[0].relu(), weight, bias).sigmoid()[:, 0], (hidden, cell)
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    """The 16 kHz network's tensors: of a TorchScript archive, or of a safetensors file with its names."""
+    if path.suffix == ".safetensors":
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        try:
+            return load_file(path)
+        except SafetensorError as error:
+            raise ValueError(error) from None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit announces its retirement
+        module = torch.jit.load(str(path), map_location="cpu")  # type: ignore[no-untyped-call]
+    prefix = "_model."
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in module.state_dict().items()
+        if name.startswith(prefix)
+    }
 
 
 class VadStream:
@@ -143,7 +167,9 @@ def speech_spans(
     return find_spans(speech_probabilities(network, samples, between), len(samples), options)
 
 
-def find_spans(probabilities: Sequence[float] | NDArray[np.float32], length: int, options: VadOptions) -> list[Span]:
+def find_spans(
+    probabilities: Sequence[float] | NDArray[np.float32], length: int, options: VadOptions
+) -> list[Span]:
     """The spans of a recording of `length` samples by the probabilities of its windows."""
     per_ms = SAMPLE_RATE / 1000
     longer_than = options.min_speech_ms * per_ms

@@ -149,13 +149,14 @@ def read_samples(file: BinaryIO, wav: WavFormat) -> Iterator[Samples]:
 
 def _to_float(raw: bytes, wav: WavFormat) -> Samples:
     if wav.tag == _ALAW:
-        return ALAW[np.frombuffer(raw, np.uint8)]
+        return ALAW.take(np.frombuffer(raw, np.uint8))
     if wav.tag == _MULAW:
-        return MULAW[np.frombuffer(raw, np.uint8)]
+        return MULAW.take(np.frombuffer(raw, np.uint8))
     if wav.tag == _FLOAT:
         values = np.frombuffer(raw, "<f4" if wav.sample_bytes == 4 else "<f8")
         finite = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
-        return np.clip(finite, -_SANE_MAGNITUDE, _SANE_MAGNITUDE).astype(np.float32)
+        clipped: Samples = np.clip(finite, -_SANE_MAGNITUDE, _SANE_MAGNITUDE).astype(np.float32)
+        return clipped
     if wav.sample_bytes == 1:  # the only unsigned width
         return (np.frombuffer(raw, np.uint8).astype(np.float32) - 128) / np.float32(128)
     if wav.sample_bytes == 2:
