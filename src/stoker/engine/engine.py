@@ -374,9 +374,7 @@ class Engine:
         return not self._stopped and bool(self._has_work() or self._staged or not self._closing)
 
     def _has_work(self) -> bool:
-        return bool(
-            self._scheduler.running or self._scheduler.waiting or self._exclusive or self._between
-        )
+        return bool(self._scheduler.running or self._scheduler.waiting or self._exclusive or self._between)
 
     def _turn(self) -> None:
         """Schedule, run, account for the result."""

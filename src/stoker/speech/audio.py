@@ -7,7 +7,7 @@ one block at a time, so a long recording is in memory once, where the caller gat
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -58,9 +58,15 @@ def decode(source: Source) -> Iterator[Samples]:
             yield block
 
 
-def read_audio(source: Source) -> Samples:
-    """The whole of it, at least 0.1 s. Raises AudioError."""
-    samples = gather(decode(source))
+def read_audio(source: Source, between: Callable[[], None] = lambda: None) -> Samples:
+    """The whole of it, at least 0.1 s. Raises AudioError. `between` is called between blocks and may raise."""
+
+    def blocks() -> Iterator[Samples]:
+        for block in decode(source):
+            between()
+            yield block
+
+    samples = gather(blocks())
     if len(samples) < MIN_SAMPLES:
         raise AudioError("audio is shorter than 0.1 s")
     return samples

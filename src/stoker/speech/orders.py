@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from stoker.speech.types import SAMPLE_RATE, Segment, Transcript, TranscribeOptions
-from stoker.speech.vad import Span, VadOptions
+from stoker.speech.types import SAMPLE_RATE, Segment, TranscribeOptions, Transcript
+
+Span = tuple[int, int]  # samples, end excluded
+
+
+@dataclass(frozen=True, slots=True)
+class VadOptions:
+    threshold: float = 0.5
+    min_speech_ms: float = 250.0  # a span must be longer
+    min_silence_ms: float = 100.0  # a pause must be as long to end a span
+    pad_ms: float = 30.0  # added on both sides
+
+    @property
+    def low_threshold(self) -> float:
+        """Below it a span may end."""
+        return max(self.threshold - 0.15, 0.01)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +63,20 @@ def silent_transcript(options: TranscribeOptions, duration_s: float) -> Transcri
 
 def seconds(num_samples: int) -> float:
     return num_samples / SAMPLE_RATE
+
+
+def bounded(segment: Segment, duration_s: float) -> Segment:
+    """The segment with all its times inside the clip, and its words in order. Timestamps are predicted, so
+    the last ones may lie beyond the end."""
+    start = min(max(0.0, segment.start_s), duration_s)
+    end = min(max(start, segment.end_s), duration_s)
+    at = 0.0
+    words = []
+    for word in segment.words:
+        word_start = min(max(at, word.start_s), duration_s)
+        at = min(max(word_start, word.end_s), duration_s)
+        words.append(replace(word, start_s=word_start, end_s=at))
+    return replace(segment, start_s=start, end_s=end, words=tuple(words))
 
 
 def shift_segment(segment: Segment, offset_s: float) -> Segment:

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from stoker.speech.ports import Checkpoint, Whisper
@@ -37,7 +37,7 @@ class Residency:
         find: Callable[[], Checkpoint],
         *,
         idle_unload_s: float | None = 0.0,
-        on_unload: Callable[[], None],
+        on_unload: Callable[[], None] = lambda: None,
     ) -> None:
         self._find = find  # raises SpeechUnavailable
         self._idle_unload_s = idle_unload_s  # 0 = at once, None = never
@@ -119,10 +119,8 @@ def return_memory() -> None:
 
     gc.collect()
     if sys.platform == "linux":
-        try:
+        with suppress(OSError, AttributeError):  # another C library
             ctypes.CDLL(None).malloc_trim(0)
-        except (OSError, AttributeError):  # another C library
-            pass
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         torch.cuda.empty_cache()

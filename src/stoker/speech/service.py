@@ -8,32 +8,37 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import torch
 
 from stoker.errors import GenerationFailed, QueueFull, RequestCancelled, StokerError
 from stoker.speech.lane import Device, Lane
 from stoker.speech.orders import (
     Order,
     Outcome,
+    Span,
     Timings,
     VadReport,
+    bounded,
     seconds,
     shift_segment,
     silent_transcript,
 )
-from stoker.speech.ports import Checkpoint, OnProgress, OnSegment, Take, Whisper
+from stoker.speech.ports import Checkpoint, OnProgress, OnSegment, Steps, Take, Whisper
 from stoker.speech.residency import Residency, ResidencyStats, return_memory
 from stoker.speech.types import SAMPLE_RATE, Segment, Transcript
-from stoker.speech.vad import SileroVad, Span, speech_spans, weights_path
+from stoker.speech.vad import SileroVad, speech_spans, weights_path
 from stoker.speech.wav import Samples
 
 log = logging.getLogger(__name__)
 
 MAX_WAITING = 64  # takes that may wait for the lane, each with its audio in memory
 TRIM_MARGIN_S = 0.5
+FEED_SAMPLES = 30 * SAMPLE_RATE  # turned into a spectrogram at a time
 
 
 def _never() -> bool:
@@ -125,15 +130,23 @@ class SpeechService:
         finally:
             self.count_request()
 
-    def run_steps(self, take: Take, should_stop: Callable[[], bool] = _never) -> None:
-        """By the holder of the lane: what the take can do now, other users of the device in between."""
-        with closing(_generator(take)) as steps:
+    def run_steps(
+        self,
+        steps: Steps,
+        should_stop: Callable[[], bool] = _never,
+        after_step: Callable[[], None] = lambda: None,
+    ) -> None:
+        """By the holder of the lane: all the steps, with other users of the device in between."""
+        with closing(steps), torch.inference_mode():
             for _ in steps:
-                if should_stop():
-                    raise _cancelled()
-                self.lane.yield_device()
+                after_step()
+                self.breathe(should_stop)
+
+    def breathe(self, should_stop: Callable[[], bool]) -> None:
+        """By the holder of the lane, between two pieces of work."""
         if should_stop():
-            raise _cancelled()
+            raise RequestCancelled("request cancelled")
+        self.lane.yield_device()
 
 
 class _OneTake:
@@ -188,9 +201,7 @@ class _OneTake:
         return (time.perf_counter() - began) * 1000, report
 
     def _between(self) -> None:
-        if self._should_stop():
-            raise _cancelled()
-        self._service.lane.yield_device()
+        self._service.breathe(self._should_stop)
 
     def _transcribe(
         self,
@@ -203,28 +214,47 @@ class _OneTake:
         offset_s = seconds(start)
         options = replace(self._order.options, language=model.language_code(self._order.options.language))
 
-        def on_shifted(segment: Segment) -> None:
-            if on_segment is not None:
-                on_segment(shift_segment(segment, offset_s))
+        duration_s = seconds(len(self._samples))
 
-        take = model.begin(options, on_segment=on_shifted, on_progress=on_progress)
-        take.feed(self._samples[start:end])
-        take.end()
-        self._service.run_steps(take, self._should_stop)
-        transcript = take.result()
-        shifted = tuple(shift_segment(segment, offset_s) for segment in transcript.segments)
-        return replace(transcript, segments=shifted)
+        def placed(segment: Segment) -> Segment:
+            return bounded(shift_segment(segment, offset_s), duration_s)
+
+        def on_placed(segment: Segment) -> None:
+            if on_segment is not None:
+                on_segment(placed(segment))
+
+        with torch.inference_mode():
+            take = model.begin(options, on_placed)
+            for at in range(start, end, FEED_SAMPLES):
+                take.feed(self._samples[at : min(at + FEED_SAMPLES, end)])
+                self._between()
+        progress = _Progress(take, on_progress)
+        self._service.run_steps(take.finish(), self._should_stop, progress.report)
+        progress.end()
+        transcript = take.transcript()
+        return replace(transcript, segments=tuple(placed(segment) for segment in transcript.segments))
+
+
+class _Progress:
+    """Tells how far a take is, once per window."""
+
+    def __init__(self, take: Take, tell: OnProgress | None) -> None:
+        self._take = take
+        self._tell = tell
+        self._told = 0
+
+    def report(self) -> None:
+        done = min(self._take.seek, self._take.num_frames)
+        if self._tell is not None and done > self._told:
+            self._told = done
+            self._tell(done, self._take.num_frames)
+
+    def end(self) -> None:
+        self.report()
+        if self._tell is not None and self._told < self._take.num_frames:
+            self._tell(self._take.num_frames, self._take.num_frames)
 
 
 def _widened(spans: list[Span], length: int) -> Span:
     margin = int(TRIM_MARGIN_S * SAMPLE_RATE)
     return max(0, spans[0][0] - margin), min(length, spans[-1][1] + margin)
-
-
-def _generator(take: Take) -> Generator[object, None, None]:
-    """The take's steps as something that can be closed."""
-    yield from take.steps()
-
-
-def _cancelled() -> RequestCancelled:
-    return RequestCancelled("request cancelled")

@@ -11,22 +11,26 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 
 from stoker.errors import GenerationFailed, StokerError
 from stoker.speech.audio import MAX_DURATION_S, MIN_SAMPLES
 from stoker.speech.errors import AudioError
-from stoker.speech.orders import Order, Outcome, Timings, VadReport, seconds, silent_transcript
-from stoker.speech.ports import Take
+from stoker.speech.orders import Order, Outcome, Timings, VadReport, bounded, seconds, silent_transcript
+from stoker.speech.ports import Steps, Take
 from stoker.speech.residency import Lease
 from stoker.speech.service import SpeechService
-from stoker.speech.types import SAMPLE_RATE, Segment, Transcript, VocabularyUsage
+from stoker.speech.types import FRAMES_PER_SECOND, SAMPLE_RATE, Segment, Transcript, VocabularyUsage
 from stoker.speech.vad import VadStream, find_spans
 from stoker.speech.wav import Samples
 
 log = logging.getLogger(__name__)
+
+WINDOW_FRAMES = 30 * FRAMES_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +60,21 @@ class Session:
         self._error: StokerError | None = None
         self._transcribe_ms = self._vad_ms = 0.0
         self._lease: Lease
-        with service.lane.hold():
+        # Weights that are in memory already need not wait until it is our turn.
+        with nullcontext() if service.residency.stats.resident else service.lane.hold():
             self._lease = service.residency.acquire()
         try:
             model = self._lease.model
             options = replace(order.options, language=model.language_code(order.options.language))
-            self.vocabulary: VocabularyUsage | None = model.vocabulary_usage(options)
-            self._take: Take = model.begin(options, on_segment=self._on_segment)
+            with torch.inference_mode():
+                self._take: Take = model.begin(options, self._on_segment)
         except BaseException:
             service.residency.release()
             raise
+
+    @property
+    def vocabulary(self) -> VocabularyUsage | None:
+        return self._take.vocabulary
 
     def append(self, samples: Samples) -> None:
         """Raises AudioError when the take becomes too long."""
@@ -119,29 +128,37 @@ class Session:
             self._closed = True
             self._incoming.clear()
         self._service.lane.wake()
-        self._service.residency.release()
+        with self._computing:  # a window under way still needs the weights
+            self._service.residency.release()
         self._service.count_request()
 
     def _advance(self) -> None:
         with self._lock:
             incoming, self._incoming = self._incoming, []
         for samples in incoming:
-            for passed in self._through_gate(samples):
-                self._take.feed(passed)
-        if self._take.ready:
-            self._compute(lambda: self._closed)
+            self._feed(self._through_gate(samples))
+        if self._take.num_frames - self._take.seek >= WINDOW_FRAMES:
+            self._compute(self._take.run(), lambda: self._closed)
 
     def _rest(self, should_stop: Callable[[], bool]) -> Transcript:
-        for kept in self._gate.kept() if self._gate is not None else ():
-            self._take.feed(kept)
-        self._take.end()
-        self._compute(lambda: self._closed or should_stop())
-        return self._take.result()
+        if self._gate is not None:
+            self._feed(self._gate.kept())
+        self._compute(self._take.finish(), lambda: self._closed or should_stop())
+        transcript = self._take.transcript()
+        duration_s = seconds(self._num_samples)
+        return replace(
+            transcript, segments=tuple(bounded(segment, duration_s) for segment in transcript.segments)
+        )
 
-    def _compute(self, should_stop: Callable[[], bool]) -> None:
+    def _feed(self, blocks: list[Samples]) -> None:
+        with torch.inference_mode():
+            for samples in blocks:
+                self._take.feed(samples)
+
+    def _compute(self, steps: Steps, should_stop: Callable[[], bool]) -> None:
         with self._service.lane.hold(should_stop):
             began = time.perf_counter()
-            self._service.run_steps(self._take, should_stop)
+            self._service.run_steps(steps, should_stop)
             self._transcribe_ms += (time.perf_counter() - began) * 1000
 
     def _through_gate(self, samples: Samples) -> list[Samples]:

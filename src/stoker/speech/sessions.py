@@ -67,10 +67,10 @@ class Sessions:
     def find(self, id: str) -> Session:
         """And notes that it is in use. Raises NotFound or SessionClosed."""
         with self._lock:
-            if id in self._open:
-                self._last_used[id] = self._clock()
-                return self._open[id]
-            self._raise_for(id)
+            if id not in self._open:
+                self._raise_for(id)
+            self._last_used[id] = self._clock()
+            return self._open[id]
 
     def take_out(self, id: str) -> Session:
         """The session, which no other request finds any more; the caller closes it."""

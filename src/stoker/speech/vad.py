@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from stoker.speech.errors import SpeechUnavailable
+from stoker.speech.orders import Span, VadOptions
 from stoker.speech.types import SAMPLE_RATE
 from stoker.speech.wav import Samples
 
@@ -33,21 +33,6 @@ _FFT_STRIDE = 128
 _BINS = 129
 _STRIDES = (1, 2, 2, 1)  # of the four convolutions
 _HIDDEN = 128
-
-Span = tuple[int, int]  # samples, end excluded
-
-
-@dataclass(frozen=True, slots=True)
-class VadOptions:
-    threshold: float = 0.5
-    min_speech_ms: float = 250.0  # a span must be longer
-    min_silence_ms: float = 100.0  # a pause must be as long to end a span
-    pad_ms: float = 30.0  # added on both sides
-
-    @property
-    def low_threshold(self) -> float:
-        """Below it a span may end."""
-        return max(self.threshold - 0.15, 0.01)
 
 
 def weights_path(chosen: Path | None = None) -> Path:

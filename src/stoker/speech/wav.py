@@ -129,7 +129,7 @@ def _sample_bytes(tag: int, channels: int, block: int, bits: int) -> int:
     if size not in allowed or not 0 < bits <= size * 8 or (tag == _FLOAT and bits != size * 8):
         kind = {_PCM: "PCM", _FLOAT: "float", _ALAW: "A-law", _MULAW: "mu-law"}[tag]
         raise undecodable(
-            f"the WAV file claims {bits}-bit {kind} samples in blocks of {block} bytes for {channels} channels"
+            f"the WAV file claims {bits}-bit {kind} samples, {channels} of them in blocks of {block} bytes"
         )
     return size
 
