@@ -59,7 +59,7 @@ def decode(source: Source) -> Iterator[Samples]:
 
 
 def read_audio(source: Source, between: Callable[[], None] = lambda: None) -> Samples:
-    """The whole of it, at least 0.1 s. Raises AudioError. `between` is called between blocks and may raise."""
+    """The whole of it, at least 0.1 s. Raises AudioError. `between` runs between blocks, and may raise."""
 
     def blocks() -> Iterator[Samples]:
         for block in decode(source):

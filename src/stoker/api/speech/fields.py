@@ -186,9 +186,9 @@ def _vocabulary(values: Values) -> tuple[str, ...]:
 
 def _text(values: Values, name: str) -> str | None:
     value = values.get(name)
-    if value is None or isinstance(value, str):
-        return value
-    raise invalid(name, f"{name} must be a string")
+    if value is not None and not isinstance(value, str):
+        raise invalid(name, f"{name} must be a string")
+    return cast("str | None", value)
 
 
 def _flag(values: Values, name: str, default: bool) -> bool:
