@@ -45,9 +45,10 @@ class Receipt:
 class Session:
     """`append` and `receipt` return at once; `pump` and `finish` compute, on a caller's thread."""
 
-    def __init__(self, service: SpeechService, order: Order) -> None:
+    def __init__(self, service: SpeechService, order: Order, format: str = "json") -> None:
         """Brings the weights in and keeps them until `close`. Raises SpeechUnavailable, InvalidRequest."""
         self.order = order
+        self.format = format  # of the answer; only kept for the caller
         self.model_id = service.checkpoint().id
         self._service = service
         self._gate = None if order.vad is None else _Gate(VadStream(service.network()), order.vad.threshold)
@@ -57,6 +58,7 @@ class Session:
         self._segments: list[Segment] = []
         self._num_samples = 0
         self._closed = False
+        self._pump_planned = False
         self._error: StokerError | None = None
         self._transcribe_ms = self._vad_ms = 0.0
         self._lease: Lease
@@ -76,13 +78,16 @@ class Session:
     def vocabulary(self) -> VocabularyUsage | None:
         return self._take.vocabulary
 
-    def append(self, samples: Samples) -> None:
-        """Raises AudioError when the take becomes too long."""
+    def append(self, samples: Samples) -> bool:
+        """Whether a `pump` is needed, which is not when one is still to begin. Raises AudioError when the take
+        becomes too long."""
         with self._lock:
             if self._num_samples + len(samples) > MAX_DURATION_S * SAMPLE_RATE:
                 raise AudioError(f"the take is longer than {MAX_DURATION_S // 3600} hours; finish it")
             self._num_samples += len(samples)
             self._incoming.append(samples)
+            planned, self._pump_planned = self._pump_planned, True
+            return not planned
 
     def receipt(self) -> Receipt:
         with self._lock:
@@ -135,6 +140,7 @@ class Session:
     def _advance(self) -> None:
         with self._lock:
             incoming, self._incoming = self._incoming, []
+            self._pump_planned = False
         for samples in incoming:
             self._feed(self._through_gate(samples))
         if self._take.num_frames - self._take.seek >= WINDOW_FRAMES:

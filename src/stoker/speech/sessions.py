@@ -46,14 +46,14 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self, order: Order) -> tuple[str, Session]:
+    def open(self, order: Order, format: str = "json") -> tuple[str, Session]:
         """Brings the weights in, which may take a moment. Raises QueueFull and what Session does."""
         with self._lock:
             if len(self._open) + self._num_opening >= MAX_OPEN:
                 raise QueueFull("too many open transcription sessions")
             self._num_opening += 1
         try:
-            session = Session(self._service, order)
+            session = Session(self._service, order, format)
         finally:
             with self._lock:
                 self._num_opening -= 1

@@ -188,7 +188,7 @@ def _text(values: Values, name: str) -> str | None:
     value = values.get(name)
     if value is not None and not isinstance(value, str):
         raise invalid(name, f"{name} must be a string")
-    return cast("str | None", value)
+    return value
 
 
 def _flag(values: Values, name: str, default: bool) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import IO, Protocol, TypeVar
+from typing import IO, Protocol, TypeVar, cast
 
 from stoker.api.drain import Drain
 from stoker.errors import RequestCancelled
@@ -30,7 +30,7 @@ class SpeechFront:
     sessions: Sessions
     drain: Drain
     # Every take that waits for its turn has a thread: they block, and cost a stack each.
-    threads: Executor = field(
+    threads: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(
             MAX_WAITING + 2 * MAX_OPEN + MAX_DECODING, thread_name_prefix="stoker-speech"
         )
@@ -43,12 +43,28 @@ class SpeechFront:
 
     async def decode(self, job: Job, audio: IO[bytes]) -> Samples:
         """The whole upload, which is closed. Raises AudioError."""
-        source: Source = audio  # type: ignore[assignment]  # any seekable binary file will do
+        started = False
+
+        def work() -> Samples:
+            nonlocal started
+            started = True
+            with audio:
+                return read_audio(cast(Source, audio), job.check)
+
         try:
             async with self.decoding:
-                return await job.run(lambda: read_audio(source, job.check))
+                return await job.run(work)
         finally:
-            audio.close()
+            if not started:  # else the thread may still be reading
+                audio.close()
+
+    def close(self) -> None:
+        """What still runs is asked to stop, and open sessions are discarded. For the end of the server."""
+        for running in list(self.drain.active):
+            if isinstance(running, Job):
+                running.cancel()
+        self.sessions.close()
+        self.threads.shutdown(wait=False, cancel_futures=True)
 
 
 class HasSpeech(Protocol):

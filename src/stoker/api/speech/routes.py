@@ -47,10 +47,7 @@ async def _answer(state: HasSpeech, request: Request, task: Task) -> Response:
     front = front_of(state)
     upload = await read_upload(request, front.threads)
     with Job(front) as job:
-        try:
-            wanted, samples = await unless_disconnected(request.receive, _prepare(front, job, upload, task))
-        finally:
-            upload.audio.close()
+        wanted, samples = await unless_disconnected(request.receive, _prepare(front, job, upload, task))
         if not wanted.stream:
             outcome = await unless_disconnected(request.receive, _run(front, job, samples, wanted))
             return answer(outcome, wanted.format, words=wanted.words)
@@ -61,11 +58,15 @@ async def _prepare(
     front: SpeechFront, job: Job, upload: Upload, task: Task
 ) -> tuple[TranscriptionRequest, Samples]:
     """Everything a client can be told before any work begins."""
-    front.service.check_room()
-    await job.run(front.service.checkpoint)
-    wanted = read_request(upload.values, task)
-    if wanted.order.vad is not None:
-        await job.run(front.service.network)
+    try:
+        front.service.check_room()
+        await job.run(front.service.checkpoint)
+        wanted = read_request(upload.values, task)
+        if wanted.order.vad is not None:
+            await job.run(front.service.network)
+    except BaseException:
+        upload.audio.close()
+        raise
     return wanted, await front.decode(job, upload.audio)
 
 

@@ -157,10 +157,10 @@ class TranscriptionBlock(ResidencyBlock):
 
 _TEXT = {"schema": {"type": "string"}}
 _ERRORS = (400, 401, 403, 408, 413, 429, 499, 500, 503)
-_UNSUPPORTED: Docs = {415: error_docs(400)[400] | {"description": "Another content type."}}
+_UNSUPPORTED: dict[int | str, Docs] = {415: error_docs(400)[400] | {"description": "Another content type."}}
 
 
-def _closed() -> Docs:
+def _closed() -> dict[int | str, Docs]:
     model = error_docs(400)[400]["model"]
     return {
         404: {"model": model, "description": "No such session."},

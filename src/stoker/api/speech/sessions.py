@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from io import BytesIO
+from typing import cast
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -17,7 +18,7 @@ from stoker.api.errors import json_response
 from stoker.api.fields import invalid
 from stoker.api.speech import schema
 from stoker.api.speech.answer import answer, segment_object, vocabulary_object
-from stoker.api.speech.fields import TranscriptionRequest, read_session
+from stoker.api.speech.fields import ResponseFormat, read_session
 from stoker.api.speech.front import HasSpeech, Job
 from stoker.api.speech.routes import front_of
 from stoker.api.speech.upload import media_type
@@ -30,7 +31,7 @@ from stoker.speech.wav import Samples
 
 def sessions_router(state: HasSpeech) -> APIRouter:
     router = APIRouter(tags=["Speech"])
-    requests = _Requests()
+    turns = _Turns()
 
     @router.post("/v1/audio/sessions", summary="Begin a streaming take", **schema.SESSION_DOCS)
     async def create(request: Request) -> Response:
@@ -40,8 +41,7 @@ def sessions_router(state: HasSpeech) -> APIRouter:
         with Job(front) as job:
             await job.run(front.service.checkpoint)
             wanted = read_session(values)
-            id, session = await job.run(lambda: front.sessions.open(wanted.order))
-        requests.wanted[id] = wanted
+            id, session = await job.run(lambda: front.sessions.open(wanted.order, wanted.format))
         usage = session.vocabulary
         return json_response(
             {
@@ -57,7 +57,7 @@ def sessions_router(state: HasSpeech) -> APIRouter:
         id = request.path_params["session_id"]
         front.sessions.find(id)
         # Chunks that come at the same time keep their order: the first to arrive is read first.
-        async with requests.lock(id):
+        async with turns.of(id):
             body = await read_body(request)
             session = front.sessions.find(id)
             if not body:
@@ -65,8 +65,8 @@ def sessions_router(state: HasSpeech) -> APIRouter:
             raw = _raw_samples(request.headers.get("content-type", ""), body)
             with Job(front) as job:
                 samples = raw if raw is not None else await job.run(lambda: gather(decode(BytesIO(body))))
-            session.append(samples)
-        front.threads.submit(session.pump)
+            if session.append(samples):
+                front.threads.submit(session.pump)
         return json_response(_receipt(id, session, words=session.order.options.word_timestamps))
 
     @router.post("/v1/audio/sessions/{session_id}/finish", summary="End it", **schema.FINISH_DOCS)
@@ -75,9 +75,8 @@ def sessions_router(state: HasSpeech) -> APIRouter:
         id = request.path_params["session_id"]
         await read_body(request)
         front.sessions.find(id)
-        async with requests.lock(id):
+        async with turns.of(id):
             session = front.sessions.take_out(id)
-        wanted = requests.wanted.pop(id)
         with Job(front) as job:
             try:
                 outcome = await unless_disconnected(
@@ -85,7 +84,8 @@ def sessions_router(state: HasSpeech) -> APIRouter:
                 )
             finally:
                 front.threads.submit(session.close)
-        return answer(outcome, wanted.format, words=wanted.words)
+        words = session.order.options.word_timestamps
+        return answer(outcome, cast(ResponseFormat, session.format), words=words)
 
     @router.delete(
         "/v1/audio/sessions/{session_id}", status_code=204, summary="Discard it", **schema.DELETE_DOCS
@@ -94,7 +94,6 @@ def sessions_router(state: HasSpeech) -> APIRouter:
         front = front_of(state)
         id = request.path_params["session_id"]
         session = front.sessions.take_out(id)
-        requests.wanted.pop(id, None)
         with Job(front) as job:
             await job.run(session.close)
         return Response(status_code=204)
@@ -102,14 +101,13 @@ def sessions_router(state: HasSpeech) -> APIRouter:
     return router
 
 
-class _Requests:
-    """What the HTTP side keeps of each session: how to answer, and whose turn it is."""
+class _Turns:
+    """A lock per session, for as long as somebody holds or awaits it."""
 
     def __init__(self) -> None:
-        self.wanted: dict[str, TranscriptionRequest] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    def lock(self, id: str) -> asyncio.Lock:
+    def of(self, id: str) -> asyncio.Lock:
         lock = self._locks.get(id)
         if lock is None:
             lock = self._locks[id] = asyncio.Lock()

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from stoker.api.speech.answer import body_object
-from stoker.api.speech.fields import TranscriptionRequest
+from stoker.api.speech.fields import ResponseFormat, TranscriptionRequest
 from stoker.api.speech.front import Job
 from stoker.errors import StokerError
 from stoker.speech.orders import Outcome
@@ -59,7 +59,7 @@ async def stream_events(
     finally:
         running.cancel()
     # A subtitle format has no events of its own: its end carries the plain body.
-    format = "verbose_json" if request.format == "verbose_json" else "json"
+    format: ResponseFormat = "verbose_json" if request.format == "verbose_json" else "json"
     yield event("transcript.text.done", body_object(outcome, format, words=request.words))
 
 

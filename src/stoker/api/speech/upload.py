@@ -19,8 +19,6 @@ from stoker.api.speech.multipart import read_form, too_large
 from stoker.errors import InvalidRequest, RequestCancelled, StokerError
 
 MAX_AUDIO_BYTES = 200 * 1024 * 1024
-# A JSON body carries four bytes for three, a form some lines around its parts.
-MAX_BODY_BYTES = MAX_AUDIO_BYTES * 4 // 3 + 8 * 1024 * 1024
 
 
 class UnsupportedContent(StokerError):

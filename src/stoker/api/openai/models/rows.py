@@ -13,6 +13,9 @@ log = logging.getLogger(__name__)
 ENDPOINTS = (
     "POST /v1/chat/completions",
     "POST /v1/completions",
+    "POST /v1/audio/transcriptions",
+    "POST /v1/audio/translations",
+    "POST /v1/audio/sessions",
     "GET /v1/models",
     "GET /health",
     "GET /stats",
