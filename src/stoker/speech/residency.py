@@ -78,6 +78,12 @@ class Residency:
             self._num_users += 1
             return Lease(self._model, load_ms)
 
+    def preload(self) -> None:
+        """Loads now. The weights stay until the first take ends, then as long as the settings say."""
+        self.acquire()
+        with self._lock:
+            self._num_users -= 1
+
     def release(self) -> None:
         with self._lock:
             self._num_users -= 1

@@ -91,6 +91,10 @@ class SpeechService:
                 self._vad = SileroVad(weights_path(self._vad_weights))
             return self._vad
 
+    def preload(self) -> None:
+        """Brings the weights in; how long they stay is the residency's to say, but a take comes first."""
+        self.residency.preload()
+
     def stats(self) -> SpeechStats:
         return SpeechStats(self.residency.stats, self._num_requests, self.lane.num_waiting)
 
