@@ -24,7 +24,7 @@ def local_service(settings: Settings, model: str | None) -> SpeechService:
     device, threads = choose_device(settings.device), choose_threads(settings.threads)
     if device == "cpu" and native.library() is not None:
         native.set_num_threads(threads)
-    torch.set_num_threads(threads)
+        torch.set_num_threads(1)  # the model asks for more where they pay
     settings = dataclasses.replace(
         settings, whisper_model=model or settings.whisper_model, whisper_resident=True
     )
