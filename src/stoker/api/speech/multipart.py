@@ -66,6 +66,7 @@ class _Collector:
         self._disposition = b""
         self._header_bytes = 0
         self._name = ""
+        self._is_file = False
         self._text = bytearray()
 
     def callbacks(self) -> dict[str, object]:
@@ -115,6 +116,7 @@ class _Collector:
         if name is None:
             raise InvalidRequest("a part of the form has no name")
         self._name = name.decode("utf-8", "replace")
+        self._is_file = b"filename" in options
         if self._name == UPLOAD_FIELD:
             if self.form.upload is not None:
                 raise InvalidRequest("`file` was given more than once")
@@ -133,7 +135,7 @@ class _Collector:
         self._text += data[start:end]
 
     def _on_part_end(self) -> None:
-        if self._name == UPLOAD_FIELD:
+        if self._name == UPLOAD_FIELD or self._is_file:  # a file by another name is nothing we know
             return
         try:
             self.form.fields.append((self._name, self._text.decode("utf-8")))
