@@ -38,7 +38,9 @@ def test_nothing_said() -> None:
 
 
 def test_empty_segments_take_no_number() -> None:
-    text = srt([segment(0, 0, 1, " "), segment(1, 1, 2, " One."), segment(2, 2, 3, ""), segment(3, 3, 4, " Two.")], 5)
+    text = srt(
+        [segment(0, 0, 1, " "), segment(1, 1, 2, " One."), segment(2, 2, 3, ""), segment(3, 3, 4, " Two.")], 5
+    )
     assert re.findall(r"^\d+$", text, re.M) == ["1", "2"]
 
 
@@ -49,7 +51,9 @@ def test_cues_never_overlap_and_end_with_the_recording(seed: int) -> None:
     segments, at = [], 0.0
     for number in range(20):
         at += noise.uniform(-1, 4)
-        segments.append(segment(number, max(at, 0), at + noise.uniform(-1, 6), " word" * noise.randrange(1, 40)))
+        segments.append(
+            segment(number, max(at, 0), at + noise.uniform(-1, 6), " word" * noise.randrange(1, 40))
+        )
     found = list(cues(segments, duration_s))
     assert len(found) == 20
     for cue, after in zip(found, [*found[1:], None], strict=True):

@@ -15,7 +15,15 @@ from tests.speech.sounds import RATE, SPEECH, tone
 from stoker.speech.audio import read_audio
 from stoker.speech.errors import SpeechUnavailable
 from stoker.speech.orders import VadOptions
-from stoker.speech.vad import WINDOW, SileroVad, VadStream, find_spans, speech_probabilities, speech_spans, weights_path
+from stoker.speech.vad import (
+    WINDOW,
+    SileroVad,
+    VadStream,
+    find_spans,
+    speech_probabilities,
+    speech_spans,
+    weights_path,
+)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +82,9 @@ def test_what_is_not_speech(network: SileroVad, kind: str) -> None:
     assert speech_spans(sounds[kind], VadOptions(), network) == []
 
 
-def reference_spans(probabilities: Sequence[float], length: int, options: VadOptions) -> list[tuple[int, int]]:
+def reference_spans(
+    probabilities: Sequence[float], length: int, options: VadOptions
+) -> list[tuple[int, int]]:
     """The contract's rule again, written as slowly as it reads."""
     low = max(options.threshold - 0.15, 0.01)
     quiet_windows = int(np.ceil(options.min_silence_ms * 16 / WINDOW))

@@ -26,7 +26,9 @@ def samples_of(data: bytes) -> np.ndarray:
 
 
 def pcm(values: np.ndarray, bits: int) -> bytes:
-    scaled = np.clip(np.round(values * 2.0 ** (bits - 1)), -(2 ** (bits - 1)), 2 ** (bits - 1) - 1).astype("<i8")
+    scaled = np.clip(np.round(values * 2.0 ** (bits - 1)), -(2 ** (bits - 1)), 2 ** (bits - 1) - 1).astype(
+        "<i8"
+    )
     if bits == 8:
         return (scaled + 128).astype(np.uint8).tobytes()
     size = bits // 8
@@ -88,9 +90,7 @@ def test_channels_are_averaged() -> None:
 
 @pytest.mark.parametrize("rate", [8_000, 11_025, 22_050, 44_100, 48_000, 96_000, 192_000])
 def test_rates(rate: int) -> None:
-    data = riff(
-        chunk(b"fmt ", fmt(3, 1, rate, 32)), chunk(b"data", tone(1.0, rate).astype("<f4").tobytes())
-    )
+    data = riff(chunk(b"fmt ", fmt(3, 1, rate, 32)), chunk(b"data", tone(1.0, rate).astype("<f4").tobytes()))
     found = read_audio(data)
     assert len(found) == pytest.approx(16_000, abs=2)
     middle = slice(1_000, 15_000)  # the resampler's ends are its own

@@ -41,7 +41,12 @@ async def test_card_and_models() -> None:
     )
     assert "POST /v1/audio/transcriptions" in card["endpoints"]
     (row,) = (await server.get("/v1/models")).json()["data"]
-    assert (row["id"], row["object"], row["transcription"], row["resident"]) == ("tiny/whisper", "model", True, False)
+    assert (row["id"], row["object"], row["transcription"], row["resident"]) == (
+        "tiny/whisper",
+        "model",
+        True,
+        False,
+    )
     assert row["capabilities"] == {"transcription": True, "translation": True, "chat_completions": False}
     one = (await server.get("/v1/models/tiny/whisper")).json()
     assert (one["id"], one["data"]) == ("tiny/whisper", [row])

@@ -32,7 +32,9 @@ async def create(client: httpx.AsyncClient, **body: Any) -> str:
 async def send(
     client: httpx.AsyncClient, id: str, samples: np.ndarray, headers: dict[str, str] = PCM
 ) -> httpx.Response:
-    return await client.post(f"{SESSIONS}/{id}/audio", content=samples.astype("<f4").tobytes(), headers=headers)
+    return await client.post(
+        f"{SESSIONS}/{id}/audio", content=samples.astype("<f4").tobytes(), headers=headers
+    )
 
 
 async def test_a_take_from_beginning_to_end(server: SpeechServer) -> None:
@@ -57,7 +59,9 @@ async def test_a_take_from_beginning_to_end(server: SpeechServer) -> None:
         assert finished.headers["x-mlx-bun-language"] == "en"
         assert len(server.front.sessions) == 0
         for path, method in (("audio", "POST"), ("finish", "POST"), ("", "DELETE")):
-            again = await client.request(method, f"{SESSIONS}/{id}/{path}".rstrip("/"), content=b"1234", headers=PCM)
+            again = await client.request(
+                method, f"{SESSIONS}/{id}/{path}".rstrip("/"), content=b"1234", headers=PCM
+            )
             assert error(again, 409) == "session is closed"
 
 

@@ -96,7 +96,10 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 
 def post(port: int, fields: dict[str, str]) -> http.client.HTTPConnection:
-    parts = [f'--xyz\r\nContent-Disposition: form-data; name="{k}"\r\n\r\n{v}\r\n'.encode() for k, v in fields.items()]
+    parts = [
+        f'--xyz\r\nContent-Disposition: form-data; name="{k}"\r\n\r\n{v}\r\n'.encode()
+        for k, v in fields.items()
+    ]
     head = b'--xyz\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
     body = b"".join(parts) + head + wav16(tone(5.0)) + b"\r\n--xyz--\r\n"
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)

@@ -52,7 +52,9 @@ async def test_translation(server: SpeechServer) -> None:
     assert server.model.takes[0].options.task == "translate"
 
 
-@pytest.mark.parametrize("text", [BASE64, "data:audio/wav;base64," + BASE64, "\n".join((BASE64[:76], BASE64[76:]))])
+@pytest.mark.parametrize(
+    "text", [BASE64, "data:audio/wav;base64," + BASE64, "\n".join((BASE64[:76], BASE64[76:]))]
+)
 @pytest.mark.parametrize("place", ["file", "audio", "input_audio"])
 async def test_json(server: SpeechServer, text: str, place: str) -> None:
     body: dict[str, Any] = {place: {"data": text} if place == "input_audio" else text}
@@ -140,7 +142,12 @@ async def test_options_reach_the_model(server: SpeechServer) -> None:
     )
     assert options.no_speech_threshold == 0.3
     vocabulary = response.json()["mlx_bun"]["vocabulary"]
-    assert vocabulary == {"included": ["Ada", "Kubernetes"], "omitted": [], "token_count": 5, "token_budget": 223}
+    assert vocabulary == {
+        "included": ["Ada", "Kubernetes"],
+        "omitted": [],
+        "token_count": 5,
+        "token_budget": 223,
+    }
 
 
 async def test_form_values_are_parsed(server: SpeechServer) -> None:
@@ -188,7 +195,10 @@ BAD = [
 async def test_bad_fields(server: SpeechServer, name: str, value: Any, message: str) -> None:
     assert error(await server.post(TRANSCRIPTIONS, json={"file": BASE64, name: value})) == message
     assert error(await server.transcribe(WAV, **{name: str(value)})) == message
-    assert error(await server.post(TRANSCRIPTIONS, json={"file": BASE64, name: value, "stream": True})) == message
+    assert (
+        error(await server.post(TRANSCRIPTIONS, json={"file": BASE64, name: value, "stream": True}))
+        == message
+    )
     assert not server.model.takes
 
 
@@ -302,7 +312,9 @@ async def test_malformed_forms(server: SpeechServer, body: bytes) -> None:
 
 
 async def test_a_form_without_a_boundary(server: SpeechServer) -> None:
-    response = await server.post(TRANSCRIPTIONS, content=b"x", headers={"content-type": "multipart/form-data"})
+    response = await server.post(
+        TRANSCRIPTIONS, content=b"x", headers={"content-type": "multipart/form-data"}
+    )
     assert "boundary" in error(response)
 
 
@@ -313,7 +325,10 @@ async def test_bounds_on_forms(server: SpeechServer, monkeypatch: pytest.MonkeyP
     assert "more than 3 parts" in error(await server.transcribe(WAV, a="1", b="2", c="3"))
     monkeypatch.setattr(upload, "MAX_AUDIO_BYTES", 5000)
     assert error(await server.transcribe(WAV)) == "the audio is larger than 5000 bytes"
-    assert error(await server.post(TRANSCRIPTIONS, json={"file": BASE64})) == "the audio is larger than 5000 bytes"
+    assert (
+        error(await server.post(TRANSCRIPTIONS, json={"file": BASE64}))
+        == "the audio is larger than 5000 bytes"
+    )
 
 
 async def test_the_operators_limit_on_bodies() -> None:
