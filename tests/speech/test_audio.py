@@ -125,7 +125,7 @@ def test_a_video_without_sound_says_so() -> None:
         for _ in range(5):
             output.mux(stream.encode(av.VideoFrame(16, 16, "yuv420p")))
         output.mux(stream.encode(None))
-    with pytest.raises(AudioError, match="the mov,mp4.* file has no audio track"):
+    with pytest.raises(AudioError, match=r"the mov,mp4.* file has no audio track"):
         read_audio(file.getvalue())
 
 

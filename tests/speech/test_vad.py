@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import warnings
 from collections.abc import Sequence
@@ -116,7 +117,7 @@ def reference_spans(
         spans.append((start * WINDOW, end * WINDOW))
     spans = [span for span in spans if span[1] - span[0] > options.min_speech_ms * 16]
     pad, result = int(options.pad_ms * 16), [list(span) for span in spans]
-    for left, right in zip(result, result[1:], strict=False):
+    for left, right in itertools.pairwise(result):
         gap = right[0] - left[1]
         share = pad if gap >= 2 * pad else gap // 2
         left[1] += share

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
@@ -29,6 +30,9 @@ class Recorder(Protocol):
         """The whole text."""
 
     def discard(self) -> None: ...
+
+
+Takes = Callable[[], Recorder]  # begins one
 
 
 @with_settings("whisper_model", "whisper_idle_unload", "whisper_resident", "vad_model", "device", "threads")
@@ -83,20 +87,24 @@ def run(
     }
     values = {name: value for name, value in values.items() if value is not None}
     microphone = _microphone()
-    takes = _on_server(server, api_key, values) if server else _here(settings, model or query, values)
-    while True:
-        recorder = takes()
-        try:
-            text = _take(recorder, microphone)
-        except KeyboardInterrupt:
-            recorder.discard()
-            note("\nDiscarded.")
-            return
-        print(text, flush=True)
-        if copy and text:
-            _copy(text)
-        if once:
-            return
+    with contextlib.ExitStack() as open_until_the_end:
+        if server:
+            takes = _on_server(open_until_the_end, server, api_key, values)
+        else:
+            takes = _here(settings, model or query, values)
+        while True:
+            recorder = takes()
+            try:
+                text = _take(recorder, microphone)
+            except KeyboardInterrupt:
+                recorder.discard()
+                note("\nDiscarded.")
+                return
+            print(text, flush=True)
+            if copy and text:
+                _copy(text)
+            if once:
+                return
 
 
 def _take(recorder: Recorder, microphone: Any) -> str:
@@ -145,7 +153,7 @@ def _microphone() -> Any:
     return sounddevice
 
 
-def _here(settings: Settings, model: str | None, values: dict[str, Any]) -> Any:
+def _here(settings: Settings, model: str | None, values: dict[str, Any]) -> Takes:
     from stoker.api.speech.fields import read_session
     from stoker.cli.speech import local_service
     from stoker.speech.session import Session
@@ -156,14 +164,14 @@ def _here(settings: Settings, model: str | None, values: dict[str, Any]) -> Any:
     return lambda: LocalRecorder(Session(service, order))
 
 
-def _on_server(url: str, api_key: str | None, values: dict[str, Any]) -> Any:
+def _on_server(stack: contextlib.ExitStack, url: str, api_key: str | None, values: dict[str, Any]) -> Takes:
     import httpx
 
     from stoker.api.speech.fields import read_session
 
     read_session(values)  # the same words for a bad value as without a server
     headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
-    client = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=600)
+    client = stack.enter_context(httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=600))
     return lambda: ServerRecorder(client, values)
 
 

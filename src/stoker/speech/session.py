@@ -79,7 +79,7 @@ class Session:
         return self._take.vocabulary
 
     def append(self, samples: Samples) -> bool:
-        """Whether a `pump` is needed: none is still to begin. Raises AudioError for a take that is too long."""
+        """Whether a `pump` is needed: none is still to begin. Raises AudioError when the take is too long."""
         with self._lock:
             if self._num_samples + len(samples) > MAX_DURATION_S * SAMPLE_RATE:
                 raise AudioError(f"the take is longer than {MAX_DURATION_S // 3600} hours; finish it")

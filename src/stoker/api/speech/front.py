@@ -64,7 +64,6 @@ class SpeechFront:
             if isinstance(running, Job):
                 running.cancel()
         self.sessions.close()
-        self.threads.shutdown(wait=False, cancel_futures=True)
 
 
 class HasSpeech(Protocol):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
 from stoker.api.openapi import Docs, error_docs
 
+Granularity = Literal["segment", "word"]
 Format = Literal["json", "verbose_json", "text", "srt", "vtt"]
 
 
@@ -23,8 +24,10 @@ class TakeFields(BaseModel):
     prompt: str | None = Field(None, description="Style and words; the last 223 tokens are used.")
     temperature: float | None = Field(None, ge=0, le=1, description="One value, without fallbacks.")
     beam_size: int | None = Field(None, ge=1, le=16)
-    vocabulary: list[str] | None = Field(None, max_length=8192, description="Terms to expect.")
-    timestamp_granularities: list[Literal["segment", "word"]] | None = None
+    vocabulary: Annotated[list[str], Field(max_length=8192)] | str | None = Field(
+        None, description="Terms to expect; a text is a comma list."
+    )
+    timestamp_granularities: list[Granularity] | Granularity | None = None
     condition_on_previous_text: bool | None = None
     no_speech_threshold: float | None = None
     without_timestamps: bool | None = None
@@ -202,6 +205,17 @@ SESSION_DOCS: Docs = {
     },
     "openapi_extra": _body(("application/json", SessionFields), required=False),
 }
+_SESSION_ID: Docs = {
+    "parameters": [
+        {
+            "name": "session_id",
+            "in": "path",
+            "required": True,
+            "description": "As the creation answered it.",
+            "schema": {"type": "string"},
+        }
+    ]
+}
 _AUDIO = {"schema": {"type": "string", "format": "binary"}}
 AUDIO_DOCS: Docs = {
     "responses": {
@@ -214,7 +228,7 @@ AUDIO_DOCS: Docs = {
             "required": True,
             "content": {"audio/pcm": _AUDIO, "audio/wav": _AUDIO, "application/octet-stream": _AUDIO},
         },
-        "parameters": [],
+        **_SESSION_ID,
     },
 }
 FINISH_DOCS: Docs = {
@@ -222,14 +236,16 @@ FINISH_DOCS: Docs = {
         200: {"model": TranscriptBody, "description": "The whole take."},
         **error_docs(*_ERRORS),
         **_closed(),
-    }
+    },
+    "openapi_extra": _SESSION_ID,
 }
 DELETE_DOCS: Docs = {
     "responses": {
         204: {"description": "Gone."},
         **error_docs(401, 403, 503),
         **_closed(),
-    }
+    },
+    "openapi_extra": _SESSION_ID,
 }
 UNLOAD_DOCS: Docs = {
     "responses": {
