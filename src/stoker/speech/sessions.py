@@ -54,11 +54,13 @@ class Sessions:
             self._num_opening += 1
         try:
             session = Session(self._service, order, format)
-        finally:
+        except BaseException:
             with self._lock:
                 self._num_opening -= 1
+            raise
         id = str(uuid.uuid4())
-        with self._lock:
+        with self._lock:  # in one go, so that it is never counted as neither
+            self._num_opening -= 1
             self._open[id] = session
             self._last_used[id] = self._clock()
             self._plan_sweep()
