@@ -47,6 +47,7 @@ def test_generated_pages_are_complete():
         "docs/clients.md",
         "docs/cli.md",
         "docs/settings.md",
+        "docs/speech.md",
         "CHANGELOG.md",
     ],
 )

@@ -125,5 +125,5 @@ def _ref(model: type[BaseModel]) -> Docs:
 def _definitions(models: Sequence[type[BaseModel]]) -> dict[str, Any]:
     pairs: list[tuple[type[BaseModel], Literal["validation"]]] = [(model, "validation") for model in models]
     _, document = models_json_schema(pairs, ref_template=_REF)
-    definitions: dict[str, Any] = document["$defs"]
+    definitions: dict[str, Any] = document.get("$defs", {})
     return definitions

@@ -310,6 +310,48 @@ class Settings:
         high=1_000_000,
     )
 
+    # Speech
+    whisper_model: str | None = _declare(
+        None,
+        "str",
+        "speech model that answers audio requests: part of the name of a downloaded one, or a folder",
+        flags="--whisper-model",
+        group="Speech",
+        default_help="the first downloaded Whisper model",
+    )
+    whisper_idle_unload: float = _declare(
+        0.0,
+        "float",
+        "keep the speech model's weights in memory for so long after a take; 0 releases them at once",
+        flags="--whisper-idle-unload",
+        group="Speech",
+        unit="SECONDS",
+        low=0,
+        high=1_000_000,
+    )
+    whisper_resident: bool = _declare(
+        False,
+        "bool",
+        "never release the speech model's weights once they are loaded",
+        flags="--whisper-resident",
+        group="Speech",
+    )
+    preload: bool = _declare(
+        False,
+        "bool",
+        "on a server that only transcribes: load the weights before listening",
+        flags="--preload",
+        group="Speech",
+    )
+    vad_model: Path | None = _declare(  # noqa: RUF009 (a field, like the others)
+        None,
+        "path",
+        "weights of Silero's voice activity network, TorchScript or safetensors",
+        flags="--vad-model",
+        group="Speech",
+        default_help="those of the silero-vad package",
+    )
+
     # Sampling defaults: a request's own fields win over them
     temperature: float | None = _declare(
         None,

@@ -170,6 +170,7 @@ class Engine:
         self._outbox: list[tuple[GenerationHandle, list[Event]]] = []
         self._staged: dict[GenerationHandle, Ticket] = {}  # they wait for their prompt to come from disk
         self._exclusive: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._between: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._prefix_hits = self._prefix_misses = self._prefix_scans = 0
         self._session_hits = self._session_misses = 0
         self._submitted_rows = self._steps = self._prompt_tokens = self._generated_tokens = 0
@@ -240,6 +241,17 @@ class Engine:
             if self._closing:
                 raise Unavailable("the server is shutting down")
             self._post(lambda: self._exclusive.append((work, future)))
+        return future
+
+    def run_between(self, work: Callable[[], T]) -> Future[T]:
+        """Runs `work` on the engine thread between two steps: rows stay where they are and go on after it.
+        One piece of work runs before each step, so long work in pieces slows rows down without stalling
+        them. Cancelling the future while it waits takes the work back."""
+        future: Future[T] = Future()
+        with self._changed:
+            if self._closing:
+                raise Unavailable("the server is shutting down")
+            self._post(lambda: self._between.append((work, future)))
         return future
 
     def close_session(self, label: str) -> None:
@@ -356,7 +368,7 @@ class Engine:
                 self._fail_all(error)
         for handle in list(self._rows):
             self._cancel(handle)
-        for _, future in self._exclusive:
+        for _, future in (*self._exclusive, *self._between):
             future.cancel()
 
     def _take_messages(self) -> bool:
@@ -375,12 +387,15 @@ class Engine:
         return not self._stopped and bool(self._has_work() or self._staged or not self._closing)
 
     def _has_work(self) -> bool:
-        return bool(self._scheduler.running or self._scheduler.waiting or self._exclusive)
+        return bool(self._scheduler.running or self._scheduler.waiting or self._exclusive or self._between)
 
     def _turn(self) -> None:
         """Schedule, run, account for the result."""
+        if self._between:
+            self._deliver()
+            _run_one(self._between)
         if self._exclusive and not self._scheduler.running:
-            self._run_one_exclusive()
+            _run_one(self._exclusive)
         step = self._scheduler.schedule(admit=not self._exclusive)
         if not step:
             self._deliver()
@@ -524,14 +539,15 @@ class Engine:
             self._drop(handle, publish=False)
             handle.deliver([ErrorEvent(message)])
 
-    def _run_one_exclusive(self) -> None:
-        work, future = self._exclusive.popleft()
-        if not future.set_running_or_notify_cancel():
-            return
-        try:
-            future.set_result(work())
-        except Exception as error:
-            future.set_exception(error)
+
+def _run_one(waiting: deque[tuple[Callable[[], Any], Future[Any]]]) -> None:
+    work, future = waiting.popleft()
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(work())
+    except Exception as error:
+        future.set_exception(error)
 
 
 def _completes_grammar(row: Row, token_id: int) -> bool:
