@@ -69,6 +69,8 @@ def test_the_fast_path_says_what_the_reference_says(whisper_base: WhisperModel, 
         50744, 1029, 437, 291, 393, 360, 337, 428, 1941, 13, 50894,
     ]  # fmt: skip
     assert [s.tokens for s in fast.segments] == [s.tokens for s in reference.segments]
+    for segment in fast.segments:
+        assert "".join(word.text for word in segment.words) == segment.text
     drift = [abs(a.start_s - b.start_s) for a, b in zip(fast.words, reference.words, strict=True)]
     assert np.median(drift) <= 0.02
 
