@@ -179,6 +179,14 @@ def test_ctranslate2_whisper(tmp_path: Path) -> None:
     assert (found.format, found.kind, found.architecture) == ("ctranslate2", "speech", "whisper")
 
 
+def test_mlx_whisper_brings_no_tokenizer(tmp_path: Path) -> None:
+    write_json(tmp_path / "config.json", {"model_type": "whisper", "n_mels": 80})
+    np.savez(tmp_path / "weights.npz", x=np.zeros(3))
+    [found] = inspect_folder(tmp_path, Origin("mlx-community/whisper-tiny", "hub"))
+    assert isinstance(found, ModelEntry)
+    assert (found.format, found.kind, found.weights) == ("mlx", "speech", (tmp_path / "weights.npz",))
+
+
 def test_gguf_directly(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "x.gguf")
     [found] = inspect_gguf(path, Origin("x", "path"), "x")

@@ -26,6 +26,7 @@ _GGUF_SIDE_ARCHITECTURES = {"clip", "imatrix"}
 _GGUF_EMBEDDING_ARCHITECTURES = {"bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "gemma-embedding"}
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "vocabulary.txt",
                     "vocabulary.json", "spiece.model", "sentencepiece.bpe.model", "tekken.json")  # fmt: skip
+_MLX_NPZ = "weights.npz"
 _CT2_WHISPER_MAGIC = b"\x06\x00\x00\x00\x0c\x00WhisperSpec\x00"
 
 
@@ -77,10 +78,15 @@ def _inspect_checkpoint(folder: Path, origin: Origin) -> Found | None:
     if _is_ct2_whisper(folder):
         return _entry(folder, origin, [folder / "model.bin"], "ctranslate2", "speech", "whisper", {})
     shards = find_shards(folder)
+    is_whisper = config.get("model_type") == "whisper"
+    if not shards and is_whisper and (folder / _MLX_NPZ).is_file():
+        return _entry(folder, origin, [folder / _MLX_NPZ], "mlx", "speech", "whisper", {})
     if not shards:
         return _without_weights(folder, origin)
     names = [name for shard in shards for name in read_tensor_names(shard)]
-    if origin.source == "hub" and not any((folder / name).is_file() for name in _TOKENIZER_FILES):
+    # MLX's Whisper comes without a tokenizer; another checkpoint's serves.
+    needs_tokenizer = origin.source == "hub" and not is_whisper
+    if needs_tokenizer and not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         return Unusable(origin.id, folder, "has no tokenizer (download not finished?)")
     text = _object(config.get("text_config")) or config
     is_mlx = isinstance(config.get("quantization"), dict)

@@ -55,10 +55,9 @@ def test_encoder_and_logits_equal_transformers(
         window.select([0, 0])  # two rows that share their beginning
         steps = [window.step([token, 5 if i else token])[0] for i, token in enumerate(TOKENS[5:])]
     assert distance(audio, theirs.encoder_last_hidden_state[0]) < tolerance
-    # The fast path keeps keys and values in float16.
-    assert distance(torch.cat([prompt, torch.stack(steps)]), theirs.logits[0]) < max(
-        tolerance, 0 if faithful else 2e-3
-    )
+    # The fast path rounds matrices to int8 and keeps keys and values in float16.
+    rounding = 0 if faithful else 3e-2
+    assert distance(torch.cat([prompt, torch.stack(steps)]), theirs.logits[0]) < tolerance + rounding
     assert model.alignment_heads == ((1, 0), (1, 3))
 
 

@@ -73,6 +73,7 @@ class Take:
         self._num_prompt = len(prompt)
         self._prompt_from = 0  # of `_said`, what the next window is told
         self._last_speech_s = 0.0
+        self._last_word_s = 0.0
         self._finished = False
         self.seek = 0  # first frame not yet decoded
         self.segments: list[Segment] = []
@@ -222,17 +223,24 @@ class Take:
         for segment in segments:
             if segment.start_s == segment.end_s or not segment.text.strip():
                 continue
-            segment = _inside(replace(segment, id=len(self.segments)), self.duration_s)
+            segment = replace(segment, id=len(self.segments))
+            segment = _inside(segment, self._last_word_s, self.duration_s)
+            if segment.words:
+                self._last_word_s = segment.words[-1].end_s
             self._said.extend(segment.tokens)
             self.segments.append(segment)
             if self._on_segment is not None:
                 self._on_segment(segment)
 
 
-def _inside(segment: Segment, end_s: float) -> Segment:
-    """No times after the end of the recording: windows are longer than what is left of it."""
-    words = tuple(
-        replace(word, start_s=min(word.start_s, end_s), end_s=min(word.end_s, end_s))
-        for word in segment.words
+def _inside(segment: Segment, begin_s: float, end_s: float) -> Segment:
+    """No times after the end of the recording (windows are longer than what is left of it), and no word
+    before the one before it, which ended at `begin_s`."""
+    words = []
+    for word in segment.words:
+        start_s = min(max(round(word.start_s, 2), begin_s), end_s)
+        begin_s = min(max(round(word.end_s, 2), start_s), end_s)
+        words.append(replace(word, start_s=start_s, end_s=begin_s))
+    return replace(
+        segment, start_s=min(segment.start_s, end_s), end_s=min(segment.end_s, end_s), words=tuple(words)
     )
-    return replace(segment, start_s=min(segment.start_s, end_s), end_s=min(segment.end_s, end_s), words=words)

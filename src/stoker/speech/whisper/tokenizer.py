@@ -22,6 +22,7 @@ _SYMBOLS = [
     *("<<", ">>", "<<<", ">>>", "--", "---", "-(", "-[", "('", '("', "((", "))", "(((", ")))"),
     *("[[", "]]", "{{", "}}", "♪♪", "♪♪♪"),
 ]  # fmt: skip
+_GPT2_END = 50256
 _NOTES = "♩♪♫♬♭♮♯"  # several tokens each; the first one is enough to forbid
 
 
@@ -37,9 +38,9 @@ class WhisperTokenizer:
         self.no_speech = self._control("<|nospeech|>", "<|nocaptions|>")
         self.no_timestamps = self._control("<|notimestamps|>")
         self.timestamp_begin = self.no_timestamps + 1
-        # Languages lie between the start and the tasks; English-only checkpoints list the tokens too,
-        # but their vocabulary is one smaller (its last text token is missing).
-        self.is_multilingual = self.eot >= 50257
+        # English-only checkpoints list languages and tasks too, but were not trained with them. Their text
+        # tokens are GPT-2's, one fewer than the others have.
+        self.is_multilingual = self.eot != _GPT2_END
         self.language_ids: dict[str, int] = {}
         if self.is_multilingual:
             for code in CODES:
