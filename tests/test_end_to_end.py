@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import jsonschema
 import openai
 import pytest
 
@@ -147,3 +148,54 @@ def test_a_prompt_beyond_the_context_is_refused_with_both_numbers(server: Server
         server.client.completions.create(model="any", prompt="word " * 9000, max_tokens=1)
     assert refused.value.code == "context_length_exceeded"
     assert "8192" in refused.value.message
+
+
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "description": "Weather of a city",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "city": {"type": "string", "maxLength": 20},
+                    "days": {"type": "integer", "minimum": 1, "maximum": 9},
+                    "units": {"enum": ["C", "F"]},
+                },
+                "required": ["city", "days", "units"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
+]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "get_weather"}}])
+def test_a_small_model_must_call(server: Server, choice: object, stream: bool) -> None:
+    """It would rather talk, and the temperature is high: the call is valid all the same (B07)."""
+    wanted = {
+        "model": "any",
+        "messages": [{"role": "user", "content": "Tell me a joke."}],
+        "tools": TOOLS,
+        "tool_choice": choice,
+        "parallel_tool_calls": False,
+        "temperature": 1.5,
+        "seed": 3,
+        "n": 2,
+    }
+    if stream:
+        with server.client.chat.completions.stream(**wanted) as helper:
+            reply = helper.get_final_completion()
+    else:
+        reply = server.client.chat.completions.create(**wanted)
+    schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in TOOLS}
+    for answer in reply.choices:
+        assert answer.finish_reason == "tool_calls"
+        assert answer.message.content in (None, "")
+        (call,) = answer.message.tool_calls
+        if choice != "required":
+            assert call.function.name == "get_weather"
+        jsonschema.validate(json.loads(call.function.arguments), schemas[call.function.name])

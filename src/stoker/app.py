@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,9 +20,11 @@ import torch
 from stoker import machine
 from stoker.cache.disk import DiskConfig, Namespace
 from stoker.chat.model import TextModel
+from stoker.chat.tokenizer import Tokenizer
 from stoker.config import SettingError, Settings
 from stoker.core import SamplingParams
 from stoker.engine import Engine, EngineConfig
+from stoker.engine.grammar import GrammarCompiler, Vocabulary
 from stoker.fit import Fit, transient_bytes
 from stoker.kernels import native
 from stoker.kv.base import LayerSpec
@@ -51,6 +54,7 @@ class Served:
 
     text: TextModel
     engine: Engine
+    grammars: GrammarCompiler | None
     entry: ModelEntry
     settings: Settings
     device: str
@@ -152,12 +156,14 @@ def load_served_model(settings: Settings, entry: ModelEntry | None = None) -> Se
             ),
         ),
     )
-    engine = Engine(model, kv, config, device=device)
+    grammars = GrammarCompiler(partial(grammar_vocabulary, text.tokenizer)) if settings.grammar else None
+    engine = Engine(model, kv, config, device=device, grammars=grammars)
     engine.start()
     log.info("loaded %s on %s in %s", entry.id, device, numerics)
     return Served(
         text=text,
         engine=engine,
+        grammars=grammars,
         entry=entry,
         settings=settings,
         device=device,
@@ -187,6 +193,7 @@ def build_app(served: Served) -> tuple[FastAPI, ApiState]:
             memory_budget_bytes=budget_bytes(settings.memory_budget),
         ),
         machine=_machine_figures(served.device),
+        compile_constraint=served.grammars.compile if served.grammars else None,
         list_models=list_models,
     )
     return create_app(state), state
@@ -329,6 +336,14 @@ def disk_config(settings: Settings, namespace: Callable[[Path], Namespace]) -> D
         write_behind=settings.ssd_writebehind,
         max_queued_bytes=int(settings.ssd_spill_queue_gb * 2**30),
         prefetch=settings.ssd_prefetch,
+    )
+
+
+def grammar_vocabulary(tokenizer: Tokenizer) -> Vocabulary:
+    return Vocabulary(
+        tokens=[tokenizer.token_bytes(token_id) for token_id in range(tokenizer.vocab_size)],
+        special_ids=tokenizer.special_ids,
+        encode=partial(tokenizer.encode, add_special=False),
     )
 
 

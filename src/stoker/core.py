@@ -37,6 +37,29 @@ class SamplingParams:
     logprobs: int = -1  # -1 = none, 0 = the sampled token only, n = and the n most likely
 
 
+ConstraintKind = Literal["json_schema", "json_object", "regex", "choice", "lark", "gbnf"]
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What the generated text must look like. `source` depends on the kind:
+
+    json_schema  the schema as JSON text
+    json_object  empty: any JSON object
+    regex        one expression that the whole text must match
+    choice       a JSON array of strings, of which the text is one
+    lark         a grammar in llguidance's Lark dialect (rule `start`; may embed %json; special
+                 tokens are named as <tag>, other added tokens are plain text)
+    gbnf         a grammar in llama.cpp's GBNF (rule `root`)
+    """
+
+    kind: ConstraintKind
+    source: str = ""
+    any_whitespace: bool = True  # JSON kinds: False = compact separators only
+    free_until: str | None = None  # text is free up to and including this (a closing tag); then it holds
+    free_opener: str | None = None  # free only if the first token is this tag; else it holds from the start
+
+
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
     """One prompt and how to continue it. Built by the front, read by the engine."""
@@ -49,6 +72,7 @@ class GenerationRequest:
     n: int = 1  # choices: rows that share the prompt's prefill
     session: str | None = None  # affinity label for the prefix cache; steers, never isolates
     namespace: str = ""  # what states depend on besides model and tokens (adapters); never mixed
+    constraint: Constraint | None = None  # compile it first (engine.grammar): submit does not wait for it
 
 
 @dataclass(frozen=True, slots=True)

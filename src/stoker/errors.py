@@ -4,7 +4,8 @@ StokerError
 ├── InvalidRequest            400  the caller's input is wrong; `param` names the field
 │   ├── ContextLengthExceeded 400  prompt does not fit the model's window or an explicit cap
 │   ├── OverBudget            400  needs more memory than the operator gives to one request
-│   └── TemplateError         400  the chat template refused the messages
+│   ├── TemplateError         400  the chat template refused the messages
+│   └── GrammarError          400  a constraint on the text cannot be compiled
 ├── Unauthorized              401
 ├── Forbidden                 403  Host or Origin check
 ├── NotFound                  404
@@ -67,6 +68,10 @@ class OverBudget(InvalidRequest):
 
 class TemplateError(InvalidRequest):
     """Message starts with `prompt build failed: `."""
+
+
+class GrammarError(InvalidRequest):
+    """Message is the reason, as a clause without a subject."""
 
 
 class Unauthorized(StokerError):

@@ -18,6 +18,7 @@ from tests.fakes import Script, ScriptedEngine, byte_text_model, text_script
 
 from stoker.api import ApiSettings, ApiState, create_app
 from stoker.chat.model import TextModel
+from stoker.core import Constraint
 
 
 @dataclass
@@ -47,6 +48,7 @@ def make_front(
     text: TextModel | None = None,
     settings: ApiSettings | None = None,
     list_models: Callable[[], Any] = lambda: (),
+    compile_constraint: Callable[[Constraint], None] | None = None,
     **engine_options: Any,
 ) -> Front:
     engine = ScriptedEngine(script or text_script("Hello there."), **engine_options)
@@ -55,6 +57,7 @@ def make_front(
         engine=engine,
         settings=settings or ApiSettings(),
         list_models=list_models,
+        compile_constraint=compile_constraint,
     )
     return Front(create_app(state), state, engine)
 

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-
 from benchmarks.stats import ServerError, Stream, medians, percentile, read_stream, summarize
 from benchmarks.wire import Exchange
 

@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.chat.reasoning import ReasoningSplitter
+from stoker.chat.reading import ReplyReading
 from stoker.chat.reply import LOWEST_LOGPROB, LogprobEntry, ReplyAssembler
 from stoker.chat.tokenizer import Tokenizer
 from stoker.core import Alternative, TokenEvent
 
 from . import toys
 
+THINKS = ReplyReading(reasoning=("<think>", "</think>"))
+INSIDE = ReplyReading(reasoning=("<think>", "</think>"), starts_inside=True)
 WORDS = ("DEF", "HI", "</", "think", "xS", "TOPy", "STO", "你好", "ab", "a<think>")
 
 
@@ -217,19 +219,19 @@ def collect(assembler: ReplyAssembler, events: list[TokenEvent], reason: str = "
 
 def test_b36_a_thought_that_is_never_closed(tokenizer: Tokenizer) -> None:
     scripted = toys.events(tokenizer, ["ab", " ", "HI", "<"])
-    assembler = ReplyAssembler(tokenizer, splitter=ReasoningSplitter(starts_inside=True))
+    assembler = ReplyAssembler(tokenizer, reading=INSIDE)
     assert collect(assembler, scripted) == ("ab HI<", "")
 
 
 def test_b36_a_full_one(tokenizer: Tokenizer) -> None:
     scripted = toys.events(tokenizer, ["ab", "</", "think", ">", "HI"])
-    assembler = ReplyAssembler(tokenizer, splitter=ReasoningSplitter(starts_inside=True))
+    assembler = ReplyAssembler(tokenizer, reading=INSIDE)
     assert collect(assembler, scripted) == ("ab", "HI")
 
 
 def test_stops_are_not_matched_in_reasoning(tokenizer: Tokenizer) -> None:
     scripted = toys.events(tokenizer, ["ab", "</", "think", ">", "x", "ab", "y"], logprob=-1.0)
-    assembler = ReplyAssembler(tokenizer, ("ab",), want_logprobs=True, splitter=ReasoningSplitter(True))
+    assembler = ReplyAssembler(tokenizer, ("ab",), want_logprobs=True, reading=INSIDE)
     deltas = [assembler.push(event) for event in scripted]
     assert "".join(delta.reasoning for delta in deltas) == "ab"
     assert "".join(delta.text for delta in deltas) == "x"
@@ -240,13 +242,13 @@ def test_stops_are_not_matched_in_reasoning(tokenizer: Tokenizer) -> None:
 
 def test_a_stop_does_not_reach_across_a_thinking_block(tokenizer: Tokenizer) -> None:
     scripted = toys.events(tokenizer, ["a<think>", "b", "</", "think", ">", "b"], logprob=-1.0)
-    assembler = ReplyAssembler(tokenizer, ("ab",), want_logprobs=True, splitter=ReasoningSplitter())
+    assembler = ReplyAssembler(tokenizer, ("ab",), want_logprobs=True, reading=THINKS)
     assert collect(assembler, scripted) == ("b", "ab")
 
 
 def test_entries_wait_for_text_held_before_a_tag(tokenizer: Tokenizer) -> None:
     scripted = toys.events(tokenizer, ["a", "<", "think", ">", "b"], logprob=-1.0)
-    assembler = ReplyAssembler(tokenizer, ("ab",), want_logprobs=True, splitter=ReasoningSplitter())
+    assembler = ReplyAssembler(tokenizer, ("ab",), want_logprobs=True, reading=THINKS)
     deltas = [assembler.push(event) for event in scripted]
     assert [delta.text for delta in deltas] == ["", "", "", "", "a"]
     assert [len(delta.logprobs) for delta in deltas] == [0, 0, 0, 0, 5]
@@ -256,5 +258,5 @@ def test_tags_that_are_special_tokens() -> None:
     backend = toys.byte_level(special=["<|im_end|>", "<think>", "</think>"])
     tokenizer = Tokenizer(backend)
     scripted = toys.events(tokenizer, ["<think>", "a", "</think>", "b"])
-    assert collect(ReplyAssembler(tokenizer, splitter=ReasoningSplitter()), scripted) == ("a", "b")
+    assert collect(ReplyAssembler(tokenizer, reading=THINKS), scripted) == ("a", "b")
     assert collect(ReplyAssembler(tokenizer), scripted) == ("", "ab")

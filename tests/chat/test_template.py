@@ -13,7 +13,13 @@ from transformers import PreTrainedTokenizerFast
 from stoker.chat.template import ChatTemplate
 from stoker.errors import InvalidRequest, TemplateError
 
-from . import conversations, families, toys
+from . import conversations, families, tool_families, toys
+
+FAMILIES = families.ALL | tool_families.ALL
+
+
+def test_there_are_at_least_25_families() -> None:
+    assert len(FAMILIES) == len(families.ALL) + len(tool_families.ALL) >= 25
 
 
 @pytest.fixture(scope="module")
@@ -39,19 +45,19 @@ def ours(template: str, messages: Any, **kwargs: Any) -> str:
 
 @pytest.mark.parametrize("add_generation_prompt", [True, False])
 @pytest.mark.parametrize("messages", conversations.PLAIN.values(), ids=conversations.PLAIN)
-@pytest.mark.parametrize("family", families.ALL)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_plain_conversations(
     reference: PreTrainedTokenizerFast, family: str, messages: Any, add_generation_prompt: bool
 ) -> None:
-    template = families.ALL[family]
+    template = FAMILIES[family]
     kwargs = {"add_generation_prompt": add_generation_prompt}
     assert ours(template, messages, **kwargs) == expected(reference, template, messages, **kwargs)
 
 
 @pytest.mark.parametrize("tools", [None, conversations.TOOLS], ids=["no tools", "tools"])
-@pytest.mark.parametrize("family", ["chatml_tools", "xml_tools", "llama3", "mistral"])
+@pytest.mark.parametrize("family", ["chatml_tools", "xml_tools", "llama3", "mistral", *tool_families.ALL])
 def test_tool_rounds(reference: PreTrainedTokenizerFast, family: str, tools: Any) -> None:
-    template = families.ALL[family]
+    template = FAMILIES[family]
     messages = conversations.tool_round(conversations.MAPPING)
     text = ours(template, messages, tools=tools)
     assert text == expected(reference, template, messages, tools=tools)

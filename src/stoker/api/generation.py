@@ -5,16 +5,20 @@ Every protocol shares this between its parsing and its writing. No JSON and no H
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from stoker.api.engine_port import HandleLike
+from stoker.api.merged_events import MergedEvents
 from stoker.api.state import ApiState
+from stoker.chat.calls import ToolCall, ToolCallDelta, join_deltas
+from stoker.chat.reading import ReplyReading
 from stoker.chat.reply import LogprobEntry, ReplyAssembler, ReplyDelta
 from stoker.core import (
+    Constraint,
     Event,
     FinishEvent,
     FinishReason,
@@ -23,7 +27,9 @@ from stoker.core import (
     SamplingParams,
     TokenEvent,
 )
-from stoker.errors import GenerationFailed, Unavailable
+from stoker.errors import GenerationFailed, StokerError, Unavailable
+
+ReplyEnd = FinishReason | Literal["tool_calls"]
 
 # A conversation of more tokens is put together for `TextModel.remember_reply` on a worker.
 _INLINE_TOKENS = 8192
@@ -41,6 +47,9 @@ class Order:
     n: int = 1
     stops: tuple[str, ...] = ()
     session: str | None = None
+    reading: ReplyReading | None = None  # None = all text is the answer
+    thinking_budget: int | None = None  # tokens; then the thinking channel is closed for the model
+    constraint: Constraint | None = None  # compiled already
 
     @property
     def num_choices(self) -> int:
@@ -53,12 +62,18 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """News of one choice. Either text and logprobs, or, as its last one, a finish reason."""
+    """News of one choice. Either text, calls and logprobs, or, as its last one, a finish reason.
+
+    Within one update the order is reasoning, text, tool calls.
+    """
 
     index: int
     text: str = ""
     logprobs: list[LogprobEntry] = field(default_factory=list)
-    finish_reason: FinishReason | None = None
+    finish_reason: ReplyEnd | None = None
+    reasoning: str = ""
+    tool_calls: tuple[ToolCallDelta, ...] = ()
+    stop_sequence: str | None = None  # beside the finish reason: the stop string that matched
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +87,11 @@ class Usage:
 @dataclass(slots=True)
 class _Choice:
     assembler: ReplyAssembler
-    token_ids: list[int] = field(default_factory=list)
+    handle: int  # number of the handle whose events count
+    token_ids: list[int] = field(default_factory=list)  # the reply so far
     finished: bool = False
     last_token_at: float = 0.0
+    may_think: bool = True  # the thinking budget has not been enforced yet
 
 
 class Generation:
@@ -86,18 +103,27 @@ class Generation:
         self._state = state
         self._choices = [
             _Choice(
-                ReplyAssembler(state.text.tokenizer, stops=order.stops, want_logprobs=order.want_logprobs)
+                ReplyAssembler(
+                    state.text.tokenizer,
+                    stops=order.stops,
+                    want_logprobs=order.want_logprobs,
+                    reading=order.reading,
+                ),
+                handle=index // order.n,
             )
-            for _ in range(order.num_choices)
+            for index in range(order.num_choices)
         ]
         self._cached_tokens = 0
         self._num_unfinished = order.num_choices
         self._started_at = time.monotonic()
         self._saw_token = False
         self._handles: list[HandleLike] = []
+        self._first_choices: list[int] = []  # by handle: the choice that its event index 0 belongs to
+        self._merged: MergedEvents | None = None
         try:
             for number, prompt in enumerate(order.prompts):
                 self._handles.append(state.engine.submit(self._request(number, prompt)))
+                self._first_choices.append(number * order.n)
         except BaseException:
             self.cancel()
             raise
@@ -105,14 +131,17 @@ class Generation:
 
     def _request(self, number: int, prompt: tuple[int, ...]) -> GenerationRequest:
         order = self.order
+        # A text that is complete in its grammar ends, whatever else was asked for.
+        ignore_eos = order.ignore_eos and order.constraint is None
         return GenerationRequest(
             id=order.id if len(order.prompts) == 1 else f"{order.id}/{number}",
             prompt_ids=prompt,
             sampling=order.sampling,
             max_tokens=order.max_tokens,
-            eos_ids=frozenset() if order.ignore_eos else self._state.text.eos_ids,
+            eos_ids=frozenset() if ignore_eos else self._state.text.eos_ids,
             n=order.n,
             session=order.session,
+            constraint=order.constraint,
         )
 
     @property
@@ -123,6 +152,10 @@ class Generation:
             cached_tokens=self._cached_tokens,
             lane=self._state.lane,
         )
+
+    def num_reasoning_tokens(self, index: int) -> int:
+        """Tokens of choice `index` that were thinking."""
+        return self._choices[index].assembler.num_reasoning_tokens
 
     def cancel(self) -> None:
         """Frees the rows of every unfinished choice within one step; a reader of `updates` gets
@@ -148,34 +181,16 @@ class Generation:
 
     async def _event_batches(self) -> AsyncGenerator[tuple[int, list[Event]], None]:
         """(number of the prompt, its events), prompts interleaved as they come."""
-        if len(self._handles) == 1:
+        if len(self._handles) == 1 and self.order.thinking_budget is None:
             async for events in self._handles[0].batches():
                 yield 0, events
             return
-        queue: asyncio.Queue[tuple[int, list[Event] | BaseException | None]] = asyncio.Queue()
-
-        async def pump(number: int, handle: HandleLike) -> None:
-            try:
-                async for events in handle.batches():
-                    queue.put_nowait((number, events))
-                queue.put_nowait((number, None))
-            except Exception as error:
-                queue.put_nowait((number, error))
-
-        tasks = [asyncio.create_task(pump(number, handle)) for number, handle in enumerate(self._handles)]
-        try:
-            num_open = len(tasks)
-            while num_open:
-                number, item = await queue.get()
-                if item is None:
-                    num_open -= 1
-                elif isinstance(item, BaseException):
-                    raise item
-                else:
-                    yield number, item
-        finally:
-            for task in tasks:
-                task.cancel()
+        self._merged = MergedEvents()
+        for number, handle in enumerate(self._handles):
+            self._merged.add(number, handle)
+        async with aclosing(self._merged.batches()) as batches:
+            async for number, events in batches:
+                yield number, events
 
     def _digest(self, number: int, events: list[Event]) -> list[Update]:
         updates: list[Update] = []
@@ -188,42 +203,83 @@ class Generation:
             elif isinstance(event, FinishEvent):
                 self._take_finish(number, event, updates)
             elif isinstance(event, PromptEvent):
-                self._take_prompt(event, now)
+                if number < len(self.order.prompts):  # else the prompt is an earlier one's continuation
+                    self._take_prompt(event, now)
             else:
                 raise GenerationFailed(event.message)
         self._state.metrics.completion_tokens.inc(num_tokens)
         return updates
 
     def _take_token(self, number: int, event: TokenEvent, now: float, updates: list[Update]) -> None:
-        index = number * self.order.n + event.index
+        index = self._first_choices[number] + event.index
         choice = self._choices[index]
-        if choice.finished:
+        if choice.finished or choice.handle != number:
             return
         self._time_token(choice, now)
         choice.token_ids.append(event.token_id)
         delta = choice.assembler.push(event)
         _append(updates, index, delta)
-        if delta.stopped is not None:
+        if delta.stopped is not None or delta.complete:
             self._handles[number].stop(event.index)
             self._finish(index, "stop", updates)
+        elif choice.may_think and self._has_thought_enough(choice):
+            self._end_thinking(number, event.index, index, updates)
+
+    def _has_thought_enough(self, choice: _Choice) -> bool:
+        budget, assembler = self.order.thinking_budget, choice.assembler
+        return budget is not None and assembler.is_reasoning and assembler.num_reasoning_tokens >= budget
+
+    def _end_thinking(self, number: int, event_index: int, index: int, updates: list[Update]) -> None:
+        """Closes the thinking channel for the model: its row ends, and a new one goes on behind the
+        closing tag. The prefix cache has nearly all of that row's prompt. The tag is not billed."""
+        order, choice, text = self.order, self._choices[index], self._state.text
+        choice.may_think = False
+        closing = choice.assembler.closing_text
+        closing_ids = text.tokenizer.encode(closing, add_special=False)
+        prompt = order.prompts[index // order.n] + tuple(choice.token_ids)
+        request = replace(
+            self._request(index // order.n, prompt),
+            id=f"{order.id}/{index}/answer",
+            prompt_ids=prompt + tuple(closing_ids),
+            max_tokens=None if order.max_tokens is None else order.max_tokens - choice.assembler.num_tokens,
+            n=1,
+            constraint=order.constraint and replace(order.constraint, free_until=None, free_opener=None),
+        )
+        if self._merged is None or (request.max_tokens is not None and request.max_tokens < 1):
+            return
+        try:
+            handle = self._state.engine.submit(request)
+        except StokerError:
+            return  # no place for a new row: the model thinks on
+        self._handles[number].stop(event_index)
+        self._handles.append(handle)
+        self._first_choices.append(index)
+        choice.handle = len(self._handles) - 1
+        choice.token_ids += closing_ids
+        self._merged.add(len(self._handles) - 1, handle)
+        _append(updates, index, choice.assembler.insert(closing))
 
     def _take_finish(self, number: int, event: FinishEvent, updates: list[Update]) -> None:
-        index = number * self.order.n + event.index
+        index = self._first_choices[number] + event.index
         choice = self._choices[index]
-        if choice.finished:
+        if choice.finished or choice.handle != number:
             return
         if event.reason == "cancelled":  # not by the client: then nobody would be reading
             raise Unavailable("the server is shutting down")
         delta = choice.assembler.finish(event.reason)
         _append(updates, index, delta)
         if delta.stopped is None:
-            self._remember(self.order.prompts[number], choice.token_ids)
+            self._remember(self.order.prompts[index // self.order.n], choice.token_ids)
         self._finish(index, "stop" if delta.stopped is not None else event.reason, updates)
 
     def _finish(self, index: int, reason: FinishReason, updates: list[Update]) -> None:
-        self._choices[index].finished = True
+        choice = self._choices[index]
+        choice.finished = True
         self._num_unfinished -= 1
-        updates.append(Update(index, finish_reason=reason))
+        stopped = choice.assembler.stopped
+        # A call that the token budget cut short is reported as cut: its arguments are not whole.
+        called = choice.assembler.num_calls > 0 and not (reason == "length" and choice.assembler.call_is_cut)
+        updates.append(Update(index, finish_reason="tool_calls" if called else reason, stop_sequence=stopped))
 
     def _remember(self, prompt: tuple[int, ...], reply: list[int]) -> None:
         """For the conversation's next prompt; on a worker where it would hold up the event loop."""
@@ -250,8 +306,16 @@ class Generation:
 
 
 def _append(updates: list[Update], index: int, delta: ReplyDelta) -> None:
-    if delta.text or delta.logprobs:
-        updates.append(Update(index, delta.text, list(delta.logprobs)))
+    if delta.text or delta.logprobs or delta.reasoning or delta.tool_calls:
+        updates.append(
+            Update(
+                index,
+                delta.text,
+                list(delta.logprobs),
+                reasoning=delta.reasoning,
+                tool_calls=delta.tool_calls,
+            )
+        )
 
 
 @dataclass(slots=True)
@@ -260,23 +324,32 @@ class Reply:
 
     text: str
     logprobs: list[LogprobEntry]
-    finish_reason: FinishReason
+    finish_reason: ReplyEnd
+    reasoning: str = ""  # "" = none
+    tool_calls: tuple[ToolCall, ...] = ()
+    num_reasoning_tokens: int = 0
+    stop_sequence: str | None = None  # the stop string that ended it
 
 
 async def collect(generation: Generation) -> list[Reply]:
     """Runs a generation to its end; the choices in order."""
-    count = generation.order.num_choices
-    texts: list[list[str]] = [[] for _ in range(count)]
-    logprobs: list[list[LogprobEntry]] = [[] for _ in range(count)]
-    reasons: list[FinishReason] = ["stop"] * count
+    updates_of: list[list[Update]] = [[] for _ in range(generation.order.num_choices)]
     async with aclosing(generation.updates()) as batches:
         async for updates in batches:
             for update in updates:
-                texts[update.index].append(update.text)
-                logprobs[update.index] += update.logprobs
-                if update.finish_reason is not None:
-                    reasons[update.index] = update.finish_reason
+                updates_of[update.index].append(update)
     return [
-        Reply("".join(text), entries, reason)
-        for text, entries, reason in zip(texts, logprobs, reasons, strict=True)
+        _join(updates, generation.num_reasoning_tokens(index)) for index, updates in enumerate(updates_of)
     ]
+
+
+def _join(updates: list[Update], num_reasoning_tokens: int) -> Reply:
+    return Reply(
+        text="".join(update.text for update in updates),
+        logprobs=[entry for update in updates for entry in update.logprobs],
+        finish_reason=updates[-1].finish_reason or "stop",
+        reasoning="".join(update.reasoning for update in updates),
+        tool_calls=join_deltas([delta for update in updates for delta in update.tool_calls]),
+        num_reasoning_tokens=num_reasoning_tokens,
+        stop_sequence=updates[-1].stop_sequence,
+    )

@@ -16,6 +16,7 @@ from stoker.api.engine_port import EngineLike
 from stoker.api.metrics import Metrics
 from stoker.chat.model import TextModel
 from stoker.config import Settings
+from stoker.core import Constraint
 from stoker.fit import Fit
 
 MIB = 1024 * 1024
@@ -106,6 +107,8 @@ class ApiState:
     settings: ApiSettings = field(default_factory=ApiSettings)
     figures: ModelFigures = field(default_factory=ModelFigures)
     machine: MachineFigures = field(default_factory=MachineFigures)
+    # Makes a constraint ready for the engine, which may take seconds, or raises GrammarError.
+    compile_constraint: Callable[[Constraint], None] | None = None  # None = grammars are switched off
     list_models: Callable[[], Sequence[ListedModel]] = _no_models  # may read the disk; run in a thread
     metrics: Metrics = field(default_factory=Metrics)
     drain: Drain = field(default_factory=Drain)

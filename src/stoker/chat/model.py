@@ -34,6 +34,7 @@ _TURN_ENDS = (
     "<|END_OF_TURN_TOKEN|>",
     "<|return|>",
     "<|call|>",
+    "<|tool_response>",  # Gemma 4: the model has called and waits for the result
 )
 _FALLBACK_CONTEXT = 2048
 
@@ -143,9 +144,12 @@ class TextModel:
         add_generation_prompt: bool = True,
     ) -> list[int]:
         """Token ids of `render`. The template writes BOS itself where the model wants one; none is
-        added here, as in transformers' `apply_chat_template`. A conversation that goes on from a
-        remembered reply keeps that reply's ids."""
-        text = self.render(messages, tools, template_kwargs, add_generation_prompt)
+        added here, as in transformers' `apply_chat_template`."""
+        return self.prompt_from_rendered(self.render(messages, tools, template_kwargs, add_generation_prompt))
+
+    def prompt_from_rendered(self, text: str) -> list[int]:
+        """Token ids of what `render` gave. A conversation that goes on from a remembered reply keeps
+        that reply's ids."""
         self._refuse_endless(text)
         return encode_with(self.tokenizer, self.remembered, text)
 

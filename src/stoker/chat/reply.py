@@ -1,7 +1,7 @@
 """One choice's token events to text, stop strings and logprob entries.
 
-Sits between the engine (ids) and a protocol (JSON): bytes -> characters -> reasoning or answer ->
-stop strings, each stage holding back what it cannot decide yet. Tool calls are not parsed here.
+Sits between the engine (ids) and a protocol (JSON): bytes -> characters -> reasoning, answer or tool
+call -> stop strings, each stage holding back what it cannot decide yet.
 """
 
 from __future__ import annotations
@@ -11,10 +11,15 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from stoker.chat.calls import ToolCallDelta
 from stoker.chat.detokenizer import Detokenizer
-from stoker.chat.reasoning import TAGS, ReasoningSplitter, Segment
+from stoker.chat.harmony_reader import HarmonyReader
+from stoker.chat.reader import ReplyReader
+from stoker.chat.reading import ReplyReading
+from stoker.chat.segments import Piece, Reader, Segment
 from stoker.chat.stops import StopMatcher
 from stoker.chat.tokenizer import Tokenizer
+from stoker.chat.tools import FORMATS, tool_call_tag
 from stoker.core import Alternative, FinishReason, TokenEvent
 
 LOWEST_LOGPROB = -9999.0  # JSON has no infinity; this is what OpenAI sends for "practically never"
@@ -51,7 +56,9 @@ class ReplyDelta:
     text: str = ""
     logprobs: list[LogprobEntry] = field(default_factory=list)
     stopped: str | None = None  # the stop string that matched; nothing follows
-    reasoning: str = ""  # with a ReasoningSplitter: what the model thought, not part of `text`
+    reasoning: str = ""  # what the model thought, not part of `text`
+    tool_calls: tuple[ToolCallDelta, ...] = ()
+    complete: bool = False  # the reply is whole, whatever the engine would add
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +82,35 @@ class ReplyAssembler:
         tokenizer: Tokenizer,
         stops: Iterable[str] = (),
         want_logprobs: bool = False,
-        splitter: ReasoningSplitter | None = None,
+        reading: ReplyReading | None = None,
     ) -> None:
         self._tokenizer = tokenizer
         self._want_logprobs = want_logprobs
         self._detokenizer = Detokenizer()
-        self._splitter = splitter
+        self._reader = None if reading is None else _reader_for(reading)
+        self._closing = "" if reading is None else _closing_of(reading)
+        self._markup = frozenset() if reading is None else _markup_of(reading)
         self._matcher = StopMatcher(stops)
         self._num_decoded = 0  # characters out of the detokenizer, tags included
         self._content_end = 0  # of those, up to the last answer text given to the matcher
         self._held: deque[_Held] = deque()
         self._finished = False
         self.num_tokens = 0  # completion tokens to bill: the stopping EOS counts
+        self.num_reasoning_tokens = 0  # of those, tokens of the thinking channel
+
+    @property
+    def num_calls(self) -> int:
+        return self._reader.calls.num_calls if self._reader else 0
+
+    @property
+    def call_is_cut(self) -> bool:
+        """The last call did not come to its end."""
+        return self._reader is not None and self._reader.calls.is_cut
+
+    @property
+    def is_reasoning(self) -> bool:
+        """The next token is part of the thinking channel, as far as is known."""
+        return self._reader is not None and self._reader.inside
 
     @property
     def stopped(self) -> str | None:
@@ -98,6 +122,7 @@ class ReplyAssembler:
         if self._finished or self.stopped is not None:
             return ReplyDelta(stopped=self.stopped)
         self.num_tokens += 1
+        self.num_reasoning_tokens += self.is_reasoning
         if event.is_eos or self._is_hidden(event.token_id):
             return ReplyDelta()
         data = self._tokenizer.token_bytes(event.token_id)
@@ -107,9 +132,20 @@ class ReplyAssembler:
         if self._want_logprobs and data and event.logprob is not None:
             end = self._num_decoded + (self._detokenizer.num_held_bytes > 0)
             self._held.append(_Held(self._entry(event, event.logprob), start, end))
-        if self._splitter is None:
+        if self._reader is None:
             return self._release([Segment(False, text, self._num_decoded)])
-        return self._release(self._splitter.feed(text))
+        return self._release(self._reader.feed(text))
+
+    @property
+    def closing_text(self) -> str:
+        """What ends the thinking channel, as the family's replies write it."""
+        return self._closing
+
+    def insert(self, text: str) -> ReplyDelta:
+        """Text that the reply goes on with and no token of it was generated for."""
+        self._detokenizer = Detokenizer()  # half a character was cut off
+        self._num_decoded += len(text)
+        return self._release(self._reader.feed(text) if self._reader else [])
 
     def finish(self, reason: FinishReason) -> ReplyDelta:
         """The tail that was held back. `reason` is the engine's; a match found only now shows as
@@ -117,40 +153,44 @@ class ReplyAssembler:
         if self._finished or self.stopped is not None:
             return ReplyDelta(stopped=self.stopped)
         self._finished = True
-        return self._release(self._splitter.finish() if self._splitter else [])
+        return self._release(self._reader.finish() if self._reader else [])
 
     def _is_hidden(self, token_id: int) -> bool:
-        """Special tokens are no text, except where they are the tags of the thinking channel."""
+        """Special tokens are no text, except where they are markup that the reader looks for."""
         if token_id not in self._tokenizer.special_ids:
             return False
-        return self._splitter is None or self._tokenizer.token_text(token_id) not in TAGS
+        return self._tokenizer.token_text(token_id) not in self._markup
 
-    def _release(self, segments: list[Segment]) -> ReplyDelta:
-        """Matches stops in `segments` and gives out all that is certain, with its entries."""
+    def _release(self, pieces: list[Piece]) -> ReplyDelta:
+        """Matches stops in `pieces` and gives out all that is certain, with its entries."""
         reasoning: list[str] = []
         content: list[str] = []
-        for segment in segments:
-            if segment.is_reasoning:
-                # A stop does not reach across a thinking block.
-                content.append(self._matcher.finish()[0])
+        calls: list[ToolCallDelta] = []
+        for piece in pieces:
+            if isinstance(piece, Segment) and not piece.is_reasoning:
+                content.append(self._matcher.feed(piece.text)[0])
+                self._content_end = piece.end
             else:
-                content.append(self._matcher.feed(segment.text)[0])
-                self._content_end = segment.end
+                # A stop does not reach across thinking or a call.
+                content.append(self._matcher.finish()[0])
             if self.stopped is not None:
                 break
-            if segment.is_reasoning:
-                reasoning.append(segment.text)
+            if not isinstance(piece, Segment):
+                calls.append(piece)
+            elif piece.is_reasoning:
+                reasoning.append(piece.text)
         if self._finished and self.stopped is None:
             content.append(self._matcher.finish()[0])
+        complete = self._reader is not None and self._reader.calls.complete
         entries = self._entries_before(self._num_out())
-        return ReplyDelta("".join(content), entries, self.stopped, "".join(reasoning))
+        return ReplyDelta("".join(content), entries, self.stopped, "".join(reasoning), tuple(calls), complete)
 
     def _num_out(self) -> int:
         """Characters that are out or dropped for good. The first one that is not is the matcher's if
         it holds any (or has found its stop), else the splitter's."""
         if self._matcher.num_held:
             return self._content_end - self._matcher.num_held
-        return self._num_decoded - (self._splitter.num_held if self._splitter else 0)
+        return self._num_decoded - (self._reader.num_held if self._reader else 0)
 
     def _entries_before(self, position: int) -> list[LogprobEntry]:
         """Entries of the tokens whose text is out, all characters before `position`."""
@@ -178,3 +218,24 @@ class ReplyAssembler:
             min(alternative.logprob, 0.0) if math.isfinite(alternative.logprob) else LOWEST_LOGPROB,
             list(self._tokenizer.token_bytes(token_id)),
         )
+
+
+def _reader_for(reading: ReplyReading) -> Reader:
+    return HarmonyReader(reading) if reading.is_harmony else ReplyReader(reading)
+
+
+def _markup_of(reading: ReplyReading) -> frozenset[str]:
+    """The tokens that the reader must see though they are special."""
+    markup = set(reading.reasoning or ())
+    if reading.is_harmony:
+        markup.update(FORMATS["harmony"].tokens)
+    elif reading.tool_format is not None:
+        found = FORMATS[reading.tool_format]
+        markup.update(found.markers, found.tokens, (tool_call_tag.OPEN, tool_call_tag.CLOSE))
+    return frozenset(markup)
+
+
+def _closing_of(reading: ReplyReading) -> str:
+    if reading.is_harmony:
+        return "<|end|><|start|>assistant<|channel|>final<|message|>"
+    return f"\n{reading.reasoning[1]}\n\n" if reading.reasoning else ""

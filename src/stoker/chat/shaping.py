@@ -6,6 +6,7 @@ Messages come from `messages.py` (checked, text flattened); the findings about t
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,6 +16,14 @@ from stoker.chat.traits import Message, TemplateTraits, as_parts, with_empty_con
 from stoker.errors import TemplateError
 
 _SEPARATOR = "\n\n"
+_SHORT_ID = 9  # characters
+_TOOLS_TEXT = """You can call functions. To call one, answer with a JSON object in tool_call tags:
+<tool_call>
+{{"name": "function name", "arguments": {{"argument name": "value"}}}}
+</tool_call>
+
+The functions:
+{tools}"""
 
 
 def render_conversation(
@@ -32,6 +41,8 @@ def render_conversation(
     """
     traits = template.traits(bool(tools))
     extra = template_kwargs or {}
+    if tools and not traits.tools:
+        messages = with_tools_described(messages, tools)
     shaped = shape(messages, traits)
     try:
         return template.render_with(shaped, tools, add_generation_prompt, extra)
@@ -54,11 +65,40 @@ def shape(messages: Sequence[Message], traits: TemplateTraits) -> list[Message]:
     if not (traits.late_system and traits.leading_system):
         shaped = fold_system_turns(shaped, keep_leading=traits.leading_system)
     shaped = [_shape_calls(message, traits) for message in shaped]
+    if traits.short_call_ids:
+        shaped = [_with_short_ids(message) for message in shaped]
     if not traits.tool_results:
         shaped = _results_as_user_turns(shaped)
     if traits.text_as_parts:
         shaped = [as_parts(message) for message in shaped]
     return shaped
+
+
+def with_tools_described(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[Message]:
+    """For templates that know no tools: the tools and how to call them, in front of the system text."""
+    listed = "\n".join(json.dumps(tool.get("function", tool), ensure_ascii=False) for tool in tools)
+    text = _TOOLS_TEXT.format(tools=listed)
+    if messages and messages[0]["role"] == "system":
+        own = messages[0]["content"]
+        return [{**messages[0], "content": _SEPARATOR.join(filter(None, [text, own]))}, *messages[1:]]
+    return [{"role": "system", "content": text}, *messages]
+
+
+def _with_short_ids(message: Message) -> Message:
+    """Ids in nine letters and digits: the same for the same id, in calls and in their results."""
+    if message.get("tool_calls"):
+        calls = [{**call, "id": _short_id(call.get("id"))} for call in message["tool_calls"]]
+        return {**message, "tool_calls": calls}
+    if "tool_call_id" in message:
+        return {**message, "tool_call_id": _short_id(message["tool_call_id"])}
+    return message
+
+
+def _short_id(given: object) -> str:
+    text = given if isinstance(given, str) else ""
+    if len(text) == _SHORT_ID and text.isascii() and text.isalnum():
+        return text
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:_SHORT_ID]
 
 
 def fold_system_turns(messages: Sequence[Message], keep_leading: bool) -> list[Message]:

@@ -32,7 +32,9 @@ class TemplateTraits:
     text_as_parts: bool  # text arrives only as [{"type": "text", "text": ...}]
     leading_system: bool
     late_system: bool  # kept where it stands, behind earlier turns
+    tools: bool  # the offered tools reach the prompt (asked only with tools)
     tool_calls: bool
+    short_call_ids: bool  # ids of calls must be nine letters and digits
     tool_results: bool
     object_arguments: bool  # function.arguments as a mapping; otherwise as JSON text
     text_arguments: bool  # arguments that are not JSON may stay plain text
@@ -50,6 +52,7 @@ class Render(Protocol):
 _USER, _REPLY, _SYSTEM, _LATE = "stokeruser", "stokerreply", "stokersystem", "stokerlate"
 _CALL, _KEY, _VALUE, _RESULT = "stokercall", "stokerkey", "stokervalue", "stokerresult"
 _CALL_ID = "stokercid"  # nine letters: Mistral's templates insist
+_LONG_ID = "call_0123456789abcdef01234567"
 _TOOL = {
     "type": "function",
     "function": {
@@ -94,7 +97,9 @@ class _Probe:
             text_as_parts=self._text_as_parts,
             leading_system=leading,
             late_system=late_in_place,
+            tools=self._tools is None or "stokertool" in self._try([user]),
             tool_calls=calls,
+            short_call_ids=calls and not self._takes_long_ids(object_arguments, empty),
             tool_results=_RESULT in self._try(result),
             object_arguments=object_arguments,
             text_arguments="stokertext" in self._try([user, text_call]),
@@ -115,6 +120,13 @@ class _Probe:
                     if _CALL in text and _VALUE in text and "None" not in text and not python_repr:
                         return as_object, empty, True
         return True, EmptyContent.EMPTY_STRING, False
+
+    def _takes_long_ids(self, as_object: bool, empty: EmptyContent) -> bool:
+        call = _call_turn({_KEY: _VALUE} if as_object else _json_text(), empty)
+        call["tool_calls"][0]["id"] = _LONG_ID
+        result = {**_result_turn(), "tool_call_id": _LONG_ID}
+        user = {"role": "user", "content": _USER}
+        return any(_CALL in self._try([user, call, *tail]) for tail in ([result], []))
 
     def _try(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
         """The rendered text, or "" when the template refuses."""

@@ -103,6 +103,14 @@ class Settings:
         default_help="the model's own window",
     )
 
+    grammar: bool = _declare(
+        True,
+        "bool",
+        "enforce structured output; off, the model is only told what is asked for",
+        flags="--grammar",
+        group="Model",
+    )
+
     # Network
     host: str = _declare("127.0.0.1", "str", "address to listen on", flags="--host", group="Network")
     port: int = _declare(

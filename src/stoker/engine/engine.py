@@ -39,11 +39,12 @@ from stoker.core import (
 )
 from stoker.engine.checkpoints import Checkpoints
 from stoker.engine.executor import Executor
+from stoker.engine.grammar import GrammarCompiler, RowMatcher
 from stoker.engine.handle import GenerationHandle
 from stoker.engine.row import Row
 from stoker.engine.sampling import RowFailure, Sampled, SamplerRow
 from stoker.engine.scheduler import Scheduled, Scheduler, blocks_for
-from stoker.errors import ContextLengthExceeded, OverBudget, QueueFull, Unavailable
+from stoker.errors import ContextLengthExceeded, GrammarError, OverBudget, QueueFull, Unavailable
 from stoker.kv.base import KVLayout
 from stoker.kv.blocks import BLOCK_SIZE, BlockPool
 from stoker.kv.transfer import BlockTransfer
@@ -124,11 +125,13 @@ class Engine:
         config: EngineConfig | None = None,
         *,
         device: torch.device | str = "cpu",
+        grammars: GrammarCompiler | None = None,
     ) -> None:
         self.config = config or EngineConfig()
         context = min(self.config.max_context or model.facts.max_context, model.facts.max_context)
         self.max_context = min(context, kv.capacity_tokens)
         self._kv = kv
+        self._grammars = grammars
         max_blocks = self.config.prefix_cache_bytes // kv.bytes_per_block
         index = PrefixIndex(
             kv.pool, block_size=BLOCK_SIZE, max_blocks=max_blocks, retention=self.config.cache_retention
@@ -185,8 +188,9 @@ class Engine:
         """Queues a request and returns at once.
 
         Raises ContextLengthExceeded when the prompt leaves no room for a token, OverBudget when a
-        choice may come to need more than the whole KV budget, QueueFull when `max_queued` requests
-        wait already, Unavailable when the engine is closing. Nothing is queued then.
+        choice may come to need more than the whole KV budget, GrammarError when the constraint cannot
+        be compiled, QueueFull when `max_queued` requests wait already, Unavailable when the engine is
+        closing. Nothing is queued then.
         """
         num_prompt = len(request.prompt_ids)
         if num_prompt >= self.max_context:
@@ -213,6 +217,7 @@ class Engine:
                 tokens=list(request.prompt_ids),
                 max_tokens=max_tokens,
                 session=request.session,
+                matcher=self._matcher(request),
             )
             for index in range(request.n)
         ]
@@ -301,6 +306,13 @@ class Engine:
         self._thread.join()
         if self._disk is not None:
             self._disk.close(flush_timeout_s)
+
+    def _matcher(self, request: GenerationRequest) -> RowMatcher | None:
+        if request.constraint is None:
+            return None
+        if self._grammars is None:
+            raise GrammarError("grammars are switched off")
+        return self._grammars.matcher(request.constraint, request.eos_ids)
 
     def _too_long(self, num_prompt: int) -> ContextLengthExceeded:
         message = (
@@ -404,6 +416,8 @@ class Engine:
             if row.handle not in self._rows or result is None:
                 continue  # its request failed a moment ago, or its prompt is not complete yet
             outbox = events.setdefault(row.handle, [])
+            if row.matcher is not None and row.matcher.failure:
+                result = RowFailure(f"the grammar cannot be followed further: {row.matcher.failure}")
             if isinstance(result, RowFailure):
                 outbox.append(ErrorEvent(result.message))
                 self._drop(row.handle, publish=False)
@@ -435,8 +449,9 @@ class Engine:
         row.num_generated += 1
         self._generated_tokens += 1
         outbox.append(TokenEvent(row.index, token_id, is_eos, sampled.logprob, sampled.top))
-        if is_eos or row.num_generated >= row.max_tokens:
-            outbox.append(FinishEvent(row.index, "stop" if is_eos else "length"))
+        is_over = is_eos or _completes_grammar(row, token_id)
+        if is_over or row.num_generated >= row.max_tokens:
+            outbox.append(FinishEvent(row.index, "stop" if is_over else "length"))
             self._end(row, succeeded=True)
         elif self._checkpoints is not None:
             self._checkpoints.after_token(row)
@@ -539,3 +554,11 @@ class Engine:
             future.set_result(work())
         except Exception as error:
             future.set_exception(error)
+
+
+def _completes_grammar(row: Row, token_id: int) -> bool:
+    """Takes the token into the row's grammar; whether nothing can follow it there."""
+    if row.matcher is None:
+        return False
+    row.matcher.accept(token_id)
+    return bool(row.matcher.is_complete)

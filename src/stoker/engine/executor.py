@@ -43,7 +43,8 @@ class Executor:
         complete = [item.row.sampler for item in step if item.completes]
         if not complete:
             return [None] * len(step)
-        sampled = iter(sample(logits, complete))
+        masks = [item.row.matcher.mask() if item.row.matcher else None for item in step if item.completes]
+        sampled = iter(sample(logits, complete, masks))
         return [next(sampled) if item.completes else None for item in step]
 
     def _int64(self, values: list[int]) -> torch.Tensor:

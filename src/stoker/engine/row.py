@@ -31,6 +31,7 @@ class Row:
     published: Node | None = None  # the last node of what it has given to the prefix cache
     num_generated: int = 0
     untold: list[int] = field(default_factory=list)  # generated before an interruption, not delivered yet
+    matcher: Any = None  # grammar.RowMatcher of a constrained row, opaque to the scheduler
     admitted: bool = False  # has run at least once (a preempted row waits again, admitted)
 
     @property

@@ -15,7 +15,7 @@ from stoker.models.weights import MatrixSource, QuantizedTensor
 
 GROUP_SIZES = (64, 32)  # in order of preference
 _MIN_SCALE = 1e-7  # a group of equal values still needs a step
-_BLOCK_ELEMENTS = 256 * 1024  # worked on at a time, so that the float32 copies stay in cache
+_BLOCK_ELEMENTS = 64 * 1024  # worked on at a time, so that the float32 copies stay in cache
 
 
 def group_size_for(columns: int) -> int | None:

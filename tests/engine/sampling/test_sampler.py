@@ -4,6 +4,7 @@ import math
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -265,9 +266,14 @@ class TestGuards:
         assert sample(torch.empty(0, 100), []) == []
 
 
+def bits(*token_ids: int) -> np.ndarray:
+    """A mask of one word."""
+    return np.array([sum(1 << token_id for token_id in token_ids)], dtype=np.uint32)
+
+
 class TestAllowed:
     def test_only_allowed_tokens_are_taken(self) -> None:
-        mask = torch.tensor([False, True, False, True])
+        mask = bits(1, 3)
         rows = [SamplerRow(GREEDY, (0,)), SamplerRow(SamplingParams(seed=1), (0,)), SamplerRow(GREEDY, (0,))]
         logits = torch.tensor([[9.0, 1.0, 8.0, 2.0]] * 3)
         first, second, third = sample(logits, rows, [mask, mask, None])
@@ -278,16 +284,14 @@ class TestAllowed:
 
     def test_logprobs_do_not_see_the_mask(self) -> None:
         params = replace(GREEDY, logprobs=1)
-        (result,) = sample(
-            torch.zeros(1, 4), [SamplerRow(params, (0,))], [torch.tensor([False] * 3 + [True])]
-        )
+        (result,) = sample(torch.zeros(1, 4), [SamplerRow(params, (0,))], [bits(3)])
         assert isinstance(result, Sampled)
         assert result.token_id == 3
         assert result.logprob == pytest.approx(-math.log(4))
         assert [a.token_id for a in result.top] == [0]
 
     def test_nothing_allowed_fails(self) -> None:
-        (result,) = sample(torch.zeros(1, 4), [SamplerRow(GREEDY, (0,))], [torch.zeros(4, dtype=torch.bool)])
+        (result,) = sample(torch.zeros(1, 4), [SamplerRow(GREEDY, (0,))], [bits()])
         assert isinstance(result, RowFailure)
 
 

@@ -58,12 +58,15 @@ class GenerationFields(BaseModel):
         None, description="Ends the reply where the text contains it; never part of the reply."
     )
     response_format: Any = Field(
-        None, description="Not enforced yet: the model is told, and a Warning header says so."
+        None,
+        description="OpenAI's json_object and json_schema, enforced. What cannot be is told to the model and "
+        "named in a Warning header; with strict it is refused.",
     )
-    guided_grammar: Any = None
-    guided_regex: Any = None
-    guided_choice: Any = None
-    structured_outputs: Any = None
+    guided_grammar: Any = Field(None, description="The text's grammar: EBNF (GBNF, with ::=) or Lark.")
+    guided_json: Any = Field(None, description="A JSON schema, as an object or as text.")
+    guided_regex: Any = Field(None, description="A regular expression that the whole text matches.")
+    guided_choice: Any = Field(None, description="An array of strings; the text is one of them.")
+    structured_outputs: Any = Field(None, description="A JSON schema.")
     session_id: Any = Field(None, description="Label that steers the prompt cache.")
     prompt_cache_key: Any = Field(None, description="The same under OpenAI's name.")
     user: str | None = Field(None, description="Accepted and ignored.")

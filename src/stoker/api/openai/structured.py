@@ -1,45 +1,152 @@
-"""Structured output while no grammar engine is there: the contract's degrade path.
+"""Structured output: the fields that ask for it, as one constraint that the engine enforces.
 
-The request is answered without the constraint, the model is told about it in a system message, and
-a `Warning` header says so. Never an error.
+What cannot be enforced degrades, it never fails: the model is told about it in a system message
+and a `Warning` header says so. One exception: a schema with `strict: true` promises conformity, so
+one that cannot be enforced is refused. Shared by every protocol.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-REASON = "structured output is not available in this version"
+from stoker.api.body import INLINE_BYTES
+from stoker.api.fields import invalid
+from stoker.api.state import ApiState
+from stoker.chat.model import TextModel
+from stoker.chat.reasoning import CLOSE_TAG, OPEN_TAG, opens_reasoning
+from stoker.core import Constraint, ConstraintKind
+from stoker.errors import GrammarError
+
+SWITCHED_OFF = "grammar compilation disabled by STOKER_GRAMMAR=0"
+_CONSTRAINING = (b'"response_format"', b'"guided_', b'"structured_outputs"', b'"tool_choice"')
+_TAIL = 16  # tokens at a prompt's end in which its thinking tags stand
+# vLLM's form of `structured_outputs`: one of these keys instead of a bare schema
+_VLLM_KEYS = {"json", "json_object", "regex", "choice", "grammar"}
 
 
-def read_constraint(body: dict[str, Any]) -> str | None:
-    """What the model should be told, or None when the request asks for no constraint.
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a request asks its text to look like."""
 
-    Precedence: guided_grammar, json_schema, json_object, structured_outputs, guided_regex,
-    guided_choice.
-    """
-    response_format = body.get("response_format")
-    kind = response_format.get("type") if isinstance(response_format, dict) else None
+    field: str  # that asked, for error messages
+    told: str  # what the model is told when the wish is not enforced
+    constraint: Constraint | None = None
+    problem: str = ""  # why there is no constraint
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Structured:
+    """What becomes of the wish."""
+
+    constraint: Constraint | None = None  # compiled: the engine can start with it at once
+    instruction: str | None = None  # for the model, when nothing is enforced
+    warnings: tuple[str, ...] = ()
+
+
+def read_structured(state: ApiState, body: dict[str, Any]) -> Structured:
+    """Compiles what `body` asks for. May take seconds: see `work_bytes`. Raises InvalidRequest for a
+    strict schema that cannot be enforced."""
+    return settle(state, find_wish(body))
+
+
+def settle(state: ApiState, wish: Wish | None) -> Structured:
+    if wish is None:
+        return Structured()
+    if state.compile_constraint is None:
+        return _degraded(wish, SWITCHED_OFF)
+    try:
+        if wish.constraint is None:
+            raise GrammarError(wish.problem)
+        state.compile_constraint(wish.constraint)
+    except GrammarError as error:
+        if wish.strict:
+            raise invalid(wish.field, f"{wish.field} cannot be enforced: {error.message}") from None
+        return _degraded(wish, error.message)
+    return Structured(wish.constraint)
+
+
+def work_bytes(body: bytes) -> int:
+    """The size by which `off_loop` decides: a request with a constraint always goes to a worker."""
+    asks = any(field in body for field in _CONSTRAINING)
+    return max(len(body), INLINE_BYTES + 1) if asks else len(body)
+
+
+def find_wish(body: dict[str, Any]) -> Wish | None:
+    """Precedence: guided_grammar, json_schema, json_object, structured_outputs, guided_json,
+    guided_regex, guided_choice."""
     if body.get("guided_grammar") is not None:
-        return f"Answer only with text that this grammar accepts:\n{_show(body['guided_grammar'])}"
-    if isinstance(response_format, dict) and kind == "json_schema":
-        outer = response_format.get("json_schema")
-        schema = outer.get("schema") if isinstance(outer, dict) else None
-        return _json_sentence(schema)
-    if response_format is not None and kind != "text":
-        return _json_sentence(None)
-    if body.get("structured_outputs") is not None:
-        return _json_sentence(body["structured_outputs"])
+        return grammar_wish("guided_grammar", body["guided_grammar"])
+    wish = format_wish("response_format", body.get("response_format"))
+    if wish is not None:
+        return wish
+    outputs = body.get("structured_outputs")
+    if isinstance(outputs, dict) and len(outputs) == 1 and outputs.keys() <= _VLLM_KEYS:
+        return _vllm_wish(outputs)
+    if outputs is not None:
+        return schema_wish("structured_outputs", outputs)
+    if body.get("guided_json") is not None:
+        return schema_wish("guided_json", body["guided_json"])
     if body.get("guided_regex") is not None:
-        return f"Answer only with text that this regular expression matches:\n{_show(body['guided_regex'])}"
+        return regex_wish("guided_regex", body["guided_regex"])
     if body.get("guided_choice") is not None:
-        return f"Answer with exactly one of these, and nothing else:\n{_show(body['guided_choice'])}"
+        return choice_wish("guided_choice", body["guided_choice"])
     return None
 
 
-def warning(reason: str = REASON) -> str:
-    """The value of the Warning header."""
-    return f"grammar not enforced: {reason} - falling back to prompt injection"
+def format_wish(field: str, value: Any) -> Wish | None:
+    """Of a `response_format`, or of the Responses API's `text.format`, which has no inner
+    `json_schema` object."""
+    if value is None:
+        return None
+    kind = value.get("type") if isinstance(value, dict) else None
+    match kind:
+        case "text":
+            return None
+        case "json_schema":
+            inner = value.get("json_schema", value)
+            inner = inner if isinstance(inner, dict) else {}
+            return schema_wish(
+                f"{field}.json_schema.schema" if "json_schema" in value else f"{field}.schema",
+                inner.get("schema"),
+                any_whitespace=inner.get("any_whitespace") is not False,
+                strict=inner.get("strict") is True,
+            )
+        case "json_object" if value.get("schema") is not None:  # llama-server's spelling
+            return schema_wish(f"{field}.schema", value["schema"])
+        case "json_object":
+            return Wish(field, _JSON, Constraint("json_object"))
+    return Wish(field, _JSON, problem=f"{field} has an unknown type")
+
+
+def schema_wish(field: str, schema: Any, *, any_whitespace: bool = True, strict: bool = False) -> Wish:
+    if isinstance(schema, str):  # guided_json is often sent as text
+        schema = _parsed(schema)
+    if schema is None:
+        return Wish(field, _JSON, problem=f"{field} is missing", strict=strict)
+    shown = _show(schema)
+    told = f"Answer only with JSON that conforms to this JSON schema, no other text:\n{shown}"
+    constraint = Constraint("json_schema", shown, any_whitespace=any_whitespace)
+    return Wish(field, told, constraint, strict=strict)
+
+
+def grammar_wish(field: str, grammar: Any) -> Wish:
+    """EBNF or GBNF by its `::=`, else Lark."""
+    kind: ConstraintKind = "gbnf" if "::=" in str(grammar) else "lark"
+    return _text_wish(field, kind, grammar, "Answer only with text that this grammar accepts")
+
+
+def regex_wish(field: str, expression: Any) -> Wish:
+    told = "Answer only with text that this regular expression matches"
+    return _text_wish(field, "regex", expression, told)
+
+
+def choice_wish(field: str, choices: Any) -> Wish:
+    told = f"Answer with exactly one of these, and nothing else:\n{_show(choices)}"
+    return Wish(field, told, Constraint("choice", _show(choices)))
 
 
 def with_instruction(messages: list[dict[str, Any]], instruction: str) -> list[dict[str, Any]]:
@@ -52,10 +159,56 @@ def with_instruction(messages: list[dict[str, Any]], instruction: str) -> list[d
     return [{"role": "system", "content": instruction}, *messages]
 
 
-def _json_sentence(schema: Any) -> str:
-    if schema is None:
-        return "Answer only with one valid JSON value: no other text and no code fence."
-    return f"Answer only with JSON that conforms to this JSON schema, no other text:\n{_show(schema)}"
+def after_thinking(
+    constraint: Constraint | None, text: TextModel, prompt: Sequence[int]
+) -> Constraint | None:
+    """The constraint for a reply to `prompt` that may think first: it holds for the answer only."""
+    sources = text.template.sources.values() if text.template is not None else ()
+    if constraint is None or not any(CLOSE_TAG in source for source in sources):
+        return constraint
+    tail = "".join(text.tokenizer.token_text(token_id) for token_id in prompt[-_TAIL:])
+    if opens_reasoning(tail):
+        return replace(constraint, free_until=CLOSE_TAG)
+    if tail.rstrip().endswith(CLOSE_TAG):
+        return constraint  # thinking is off: the prompt holds a closed, empty block
+    return replace(constraint, free_until=CLOSE_TAG, free_opener=OPEN_TAG)
+
+
+_JSON = "Answer only with one valid JSON value: no other text and no code fence."
+
+
+def _degraded(wish: Wish, reason: str) -> Structured:
+    warning = f"grammar not enforced: {reason} - falling back to prompt injection"
+    return Structured(instruction=wish.told, warnings=(warning,))
+
+
+def _vllm_wish(outputs: dict[str, Any]) -> Wish:
+    ((key, value),) = outputs.items()
+    field = f"structured_outputs.{key}"
+    match key:
+        case "json":
+            return schema_wish(field, value)
+        case "regex":
+            return regex_wish(field, value)
+        case "choice":
+            return choice_wish(field, value)
+        case "grammar":
+            return grammar_wish(field, value)
+    return Wish(field, _JSON, Constraint("json_object"))
+
+
+def _text_wish(field: str, kind: ConstraintKind, source: Any, told: str) -> Wish:
+    told = f"{told}:\n{_show(source)}"
+    if not isinstance(source, str):
+        return Wish(field, told, problem=f"{field} must be of type str")
+    return Wish(field, told, Constraint(kind, source))
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text  # not a schema, as compiling it will say
 
 
 def _show(value: Any) -> str:

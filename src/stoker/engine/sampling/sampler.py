@@ -19,9 +19,10 @@ from stoker.core import Alternative
 from stoker.engine.sampling.draw import draw
 from stoker.engine.sampling.filters import candidates, exclude_top_choices
 from stoker.engine.sampling.logprobs import Logprobs
+from stoker.engine.sampling.masks import forbid
 from stoker.engine.sampling.randomness import Purpose
 from stoker.engine.sampling.row import SamplerRow
-from stoker.engine.sampling.types import Bools, Floats
+from stoker.engine.sampling.types import Bits, Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,13 @@ class RowFailure:
 def sample(
     logits: torch.Tensor,
     rows: Sequence[SamplerRow],
-    allowed: Sequence[torch.Tensor | None] | None = None,
+    allowed: Sequence[Bits | None] | None = None,
 ) -> list[Sampled | RowFailure]:
     """One token for each row.
 
-    `logits` is float32 [R, V], one line per row, and is overwritten. `allowed` may give rows a
-    bool mask [V] of the tokens they may take, applied after the processors; log-probabilities
-    do not see it. The rows are not changed: call `accept` with what is kept.
+    `logits` is float32 [R, V], one line per row, and is overwritten. `allowed` may give rows
+    a mask of the tokens they may take, one bit each (see `Bits`), applied after the processors;
+    log-probabilities do not see it. The rows are not changed: call `accept` with what is kept.
     """
     assert logits.dtype == torch.float32
     assert len(logits) == len(rows)
@@ -58,14 +59,11 @@ def sample(
         return _argmax(logits)
     lines: Floats = logits.detach().cpu().numpy()
     scratch = np.empty(lines.shape[1:], dtype=np.float32)
-    return [
-        _sample_row(line, row, None if mask is None else mask.cpu().numpy(), scratch)
-        for line, row, mask in zip(lines, rows, masks, strict=True)
-    ]
+    return [_sample_row(line, row, mask, scratch) for line, row, mask in zip(lines, rows, masks, strict=True)]
 
 
-def _sample_row(logits: Floats, row: SamplerRow, mask: Bools | None, scratch: Floats) -> Sampled | RowFailure:
-    """`logits`, `mask` and `scratch` are [V]; logits and scratch are overwritten."""
+def _sample_row(logits: Floats, row: SamplerRow, mask: Bits | None, scratch: Floats) -> Sampled | RowFailure:
+    """`logits` and `scratch` are [V]; logits and scratch are overwritten."""
     if row.processors.active:
         row.processors.apply(logits)
     best = int(logits.argmax())
@@ -75,7 +73,7 @@ def _sample_row(logits: Floats, row: SamplerRow, mask: Bools | None, scratch: Fl
     logprobs = Logprobs(logits, scratch) if row.wants_logprobs else None
     top = logprobs.top(row.params.logprobs) if logprobs else ()
     if mask is not None:
-        logits[~mask] = -math.inf
+        forbid(logits, mask)
         best = int(logits.argmax())
         peak = float(logits[best])
         if not math.isfinite(peak):
@@ -92,7 +90,7 @@ def _draw_token(logits: Floats, peak: float, row: SamplerRow, scratch: Floats) -
     return kept.token_at(draw(kept.weights, row.uniform(Purpose.TOKEN)))
 
 
-def _is_argmax(rows: Sequence[SamplerRow], masks: Sequence[torch.Tensor | None]) -> bool:
+def _is_argmax(rows: Sequence[SamplerRow], masks: Sequence[Bits | None]) -> bool:
     return all(
         row.is_greedy and not row.wants_logprobs and not row.processors.active and mask is None
         for row, mask in zip(rows, masks, strict=True)

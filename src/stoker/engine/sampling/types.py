@@ -7,4 +7,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+Bits = NDArray[
+    np.uint32
+]  # one bit per token, the lowest bit of a word first; may be shorter or longer than V

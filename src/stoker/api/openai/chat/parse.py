@@ -4,20 +4,17 @@ refuse the request.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from uuid import uuid4
 
 from starlette.datastructures import Headers
 
 from stoker.api.body import parse_object
-from stoker.api.fields import Fields, invalid
+from stoker.api.chat_order import make_chat_order
+from stoker.api.fields import Fields
 from stoker.api.generation import Order
-from stoker.api.openai import sampling, structured
-from stoker.api.openai.chat.thinking import read_thinking
-from stoker.api.openai.chat.tools import read_tools
-from stoker.api.session import session_label
+from stoker.api.openai import sampling
 from stoker.api.state import ApiState
-from stoker.chat.messages import normalize_messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,41 +26,7 @@ class ChatRequest:
 
 def parse_chat(state: ApiState, body: bytes, headers: Headers) -> ChatRequest:
     """Raises InvalidRequest (TemplateError included)."""
-    fields = Fields(parse_object(body))
-    messages = fields.raw("messages")
-    sampling.read_common(fields)
-    stream = sampling.read_stream(fields)
-    tools = read_tools(fields)
-    thinking = read_thinking(fields, state.settings.thinking)
-    logprobs = _read_logprobs(fields)
-    params = sampling.read_sampling(fields, state, thinking=thinking.enabled, logprobs=logprobs)
-    warnings = [tools.warning] if tools.warning else []
-    instruction = structured.read_constraint(fields.body)
-    if instruction is not None:
-        messages = structured.with_instruction(normalize_messages(messages, state.text.id), instruction)
-        warnings.append(structured.warning())
-    order = Order(
-        id=f"chatcmpl-{uuid4()}",
-        prompts=(),
-        sampling=params,
-        max_tokens=sampling.read_max_tokens(fields, state),
-        ignore_eos=bool(fields.flag("ignore_eos")),
-        n=sampling.read_n(fields),
-        stops=sampling.read_stops(fields),
-        session=session_label(fields.body, headers),
-    )
-    prompt = state.text.prompt_from_messages(messages, tools.offered, thinking.template_kwargs)
-    if not prompt:
-        raise invalid("messages", "messages render to an empty prompt")
-    return ChatRequest(replace(order, prompts=(tuple(prompt),)), stream, tuple(warnings))
-
-
-def _read_logprobs(fields: Fields) -> int:
-    """-1 none, 0 the sampled token, n also the n likeliest."""
-    wanted = fields.flag("logprobs")
-    top = sampling.read_top_logprobs(fields)
-    if wanted is False and top:
-        raise invalid("top_logprobs", "top_logprobs needs logprobs to be true")
-    if wanted or top:
-        return top or 0
-    return -1
+    parsed = parse_object(body)
+    stream = sampling.read_stream(Fields(parsed))
+    made = make_chat_order(state, parsed, headers, id=f"chatcmpl-{uuid4()}")
+    return ChatRequest(made.order, stream, made.warnings)

@@ -23,8 +23,22 @@ def completion_object(
 
 
 def _choice(index: int, reply: Reply, want_logprobs: bool) -> dict[str, Any]:
-    choice: dict[str, Any] = {"index": index, "message": {"role": "assistant", "content": reply.text}}
+    choice: dict[str, Any] = {"index": index, "message": _message(reply)}
     if want_logprobs:
         choice["logprobs"] = content_block(reply.logprobs)
     choice["finish_reason"] = reply.finish_reason
     return choice
+
+
+def _message(reply: Reply) -> dict[str, Any]:
+    """`content` is null only where calls are all there is. Thinking goes by both of its names."""
+    content = None if reply.tool_calls and not reply.text else reply.text
+    message: dict[str, Any] = {"role": "assistant", "content": content}
+    if reply.reasoning:
+        message |= {"reasoning": reply.reasoning, "reasoning_content": reply.reasoning}
+    if reply.tool_calls:
+        message["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in reply.tool_calls
+        ]
+    return message

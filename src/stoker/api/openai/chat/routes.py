@@ -16,6 +16,7 @@ from stoker.api.openai.chat import schema
 from stoker.api.openai.chat.parse import parse_chat
 from stoker.api.openai.chat.reply import completion_object
 from stoker.api.openai.chat.stream import stream_chunks
+from stoker.api.openai.structured import work_bytes
 from stoker.api.openapi import generation_docs
 from stoker.api.state import ApiState
 
@@ -31,7 +32,9 @@ def chat_router(state: ApiState) -> APIRouter:
     )
     async def create_chat_completion(request: Request) -> Response:
         body = await read_body(request)
-        chat = await off_loop(state.workers, lambda: parse_chat(state, body, request.headers), len(body))
+        chat = await off_loop(
+            state.workers, lambda: parse_chat(state, body, request.headers), work_bytes(body)
+        )
         generation = Generation(state, chat.order)
         model, created = state.text.id, int(time.time())
         if chat.stream.stream:

@@ -75,8 +75,14 @@ class ChatCompletionRequest(GenerationFields):
         None, description="Also that many of the likeliest tokens at each position."
     )
     tools: list[Tool] | None = None
-    tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
+    tool_choice: Literal["none", "auto", "required"] | NamedTool | None = Field(
+        None, description="required and a named function are enforced: the reply is a call."
+    )
+    parallel_tool_calls: bool | None = Field(None, description="False: the first call ends the reply.")
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    thinking_budget: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="Tokens the reply may think; then its thinking is closed and it answers."
+    )
     chat_template_kwargs: TemplateVariables | None = Field(
         None, description="Variables for the model's chat template."
     )
@@ -86,16 +92,35 @@ class ChatLogprobs(BaseModel):
     content: list[LogprobEntry]
 
 
+class FunctionCall(BaseModel):
+    name: str
+    arguments: Annotated[str, Field(description="A JSON object, as text.")]
+
+
+class ReplyCall(BaseModel):
+    id: str
+    type: Literal["function"]
+    function: FunctionCall
+
+
 class ReplyMessage(BaseModel):
     role: Literal["assistant"]
-    content: str | None
+    content: str | None = Field(description="Null where calls are all there is.")
+    reasoning: str | None = Field(
+        None, description="What the model thought, where its template has a channel."
+    )
+    reasoning_content: str | None = Field(None, description="The same under its other name.")
+    tool_calls: list[ReplyCall] | None = None
+
+
+ChatFinishReason = FinishReason | Literal["tool_calls"]
 
 
 class ChatChoice(BaseModel):
     index: int
     message: ReplyMessage
     logprobs: ChatLogprobs | None = None
-    finish_reason: FinishReason
+    finish_reason: ChatFinishReason
 
 
 class ChatCompletion(BaseModel):
@@ -107,16 +132,31 @@ class ChatCompletion(BaseModel):
     usage: Usage
 
 
+class FunctionCallDelta(BaseModel):
+    name: str | None = None
+    arguments: str = Field(description="To append.")
+
+
+class CallDelta(BaseModel):
+    index: int
+    id: str | None = Field(None, description="With the first delta of a call only, like type and name.")
+    type: Literal["function"] | None = None
+    function: FunctionCallDelta
+
+
 class Delta(BaseModel):
     role: Literal["assistant"] | None = None
     content: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[CallDelta] | None = None
 
 
 class ChunkChoice(BaseModel):
     index: int
     delta: Delta
     logprobs: ChatLogprobs | None = None
-    finish_reason: FinishReason | None
+    finish_reason: ChatFinishReason | None
 
 
 class ChatCompletionChunk(BaseModel):

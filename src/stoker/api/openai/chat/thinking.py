@@ -17,6 +17,15 @@ class Thinking:
     template_kwargs: dict[str, Any]
 
 
+def read_budget(fields: Fields) -> int | None:
+    """The most tokens a reply may think: `thinking_budget`, or OpenRouter's `reasoning.max_tokens`."""
+    budget = fields.integer("thinking_budget", 0)
+    nested = fields.raw("reasoning")
+    if budget is None and isinstance(nested, dict):
+        return Fields(nested, "reasoning.").integer("max_tokens", 0)
+    return budget
+
+
 def read_thinking(fields: Fields, default: bool | None) -> Thinking:
     """Precedence: chat_template_kwargs.enable_thinking, reasoning_effort, the operator's default."""
     given = fields.nested("chat_template_kwargs")

@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from stoker.api.fields import Fields, invalid
+from stoker.chat.reading import OfferedTool
+
+Mode = Literal["none", "auto", "required", "named"]
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """`offered` is what the template sees: nothing when `tool_choice` is none."""
+    """`in_prompt` is what the template sees: nothing when `tool_choice` is none. `callable` are the tools
+    whose calls are looked for in the reply: with none, in order to take them out."""
 
-    offered: list[dict[str, Any]] | None
-    warning: str | None  # a mode that was asked for and is answered as `auto`
+    mode: Mode
+    in_prompt: list[dict[str, Any]] | None = None
+    callable: tuple[OfferedTool, ...] = ()
+    parallel: bool = True
 
 
 def read_tools(fields: Fields) -> Tools:
     tools = fields.raw("tools")
     if tools is not None:
         _check_tools(tools)
-    mode = _read_choice(fields.raw("tool_choice"), tools or [])
-    if not tools or mode == "none":
-        return Tools(None, None)
-    warning = None if mode == "auto" else f"tool_choice not enforced: {mode} - treated as auto"
-    return Tools(tools, warning)
+    parallel = fields.flag("parallel_tool_calls") is not False
+    mode, name = _read_choice(fields.raw("tool_choice"), tools or [])
+    if not tools:
+        return Tools("none")
+    offered = tuple(
+        OfferedTool(tool["function"]["name"], tool["function"].get("parameters") or {})
+        for tool in tools
+        if name in (None, tool["function"]["name"])
+    )
+    in_prompt = None if mode == "none" else tools
+    return Tools(mode, in_prompt, offered, parallel)
 
 
 def _check_tools(tools: Any) -> None:
@@ -43,14 +55,16 @@ def _check_tools(tools: Any) -> None:
             raise invalid(f"{where}.function.parameters", f"{where}.function.parameters must be an object")
 
 
-def _read_choice(choice: Any, tools: list[dict[str, Any]]) -> str:
-    """`none`, `auto`, `required` or `function` (one is named)."""
-    if choice is None:
-        return "auto"
-    if isinstance(choice, str) and choice in ("none", "auto", "required"):
-        if choice == "required" and not tools:
+def _read_choice(choice: Any, tools: list[dict[str, Any]]) -> tuple[Mode, str | None]:
+    """The mode, and for `named` the function's name."""
+    if choice is None or choice == "auto":
+        return "auto", None
+    if choice == "none":
+        return "none", None
+    if choice == "required":
+        if not tools:
             raise invalid("tool_choice", "tool_choice 'required' needs tools")
-        return choice
+        return "required", None
     function = choice.get("function") if isinstance(choice, dict) else None
     name = function.get("name") if isinstance(function, dict) else None
     if not isinstance(name, str):
@@ -59,4 +73,4 @@ def _read_choice(choice: Any, tools: list[dict[str, Any]]) -> str:
         )
     if name not in [tool["function"]["name"] for tool in tools]:
         raise invalid("tool_choice", "tool_choice names a function that is not in tools")
-    return "function"
+    return "named", name

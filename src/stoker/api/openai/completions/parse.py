@@ -40,6 +40,7 @@ def parse_text(state: ApiState, body: bytes, headers: Headers) -> TextRequest:
     echo = bool(fields.flag("echo"))
     if echo and logprobs >= 0:
         raise invalid("echo", "echo cannot be combined with logprobs: the prompt's own are not computed")
+    output = structured.read_structured(state, fields.body)
     order = Order(
         id=f"cmpl-{uuid4()}",
         prompts=tuple(tuple(prompt.ids) for prompt in prompts),
@@ -49,13 +50,13 @@ def parse_text(state: ApiState, body: bytes, headers: Headers) -> TextRequest:
         n=n,
         stops=sampling.read_stops(fields),
         session=session_label(fields.body, headers),
+        constraint=output.constraint,
     )
-    constrained = structured.read_constraint(fields.body) is not None
     return TextRequest(
         order,
         tuple(prompt.text(state) if echo else "" for prompt in prompts for _ in range(n)),
         stream,
-        (structured.warning(),) if constrained else (),
+        output.warnings,
     )
 
 

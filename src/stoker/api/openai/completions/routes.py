@@ -16,6 +16,7 @@ from stoker.api.openai.completions import schema
 from stoker.api.openai.completions.parse import parse_text
 from stoker.api.openai.completions.reply import completion_object
 from stoker.api.openai.completions.stream import stream_chunks
+from stoker.api.openai.structured import work_bytes
 from stoker.api.openapi import generation_docs
 from stoker.api.state import ApiState
 
@@ -31,7 +32,9 @@ def completions_router(state: ApiState) -> APIRouter:
     )
     async def create_completion(request: Request) -> Response:
         body = await read_body(request)
-        text = await off_loop(state.workers, lambda: parse_text(state, body, request.headers), len(body))
+        text = await off_loop(
+            state.workers, lambda: parse_text(state, body, request.headers), work_bytes(body)
+        )
         generation = Generation(state, text.order)
         model, created = state.text.id, int(time.time())
         if text.stream.stream:

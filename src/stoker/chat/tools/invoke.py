@@ -1,0 +1,63 @@
+"""MiniMax M2 and DeepSeek V3.2: <invoke> elements in a tag of the family's own.
+
+<minimax:tool_call>
+<invoke name="get_weather"><parameter name="city">Paris</parameter></invoke>
+</minimax:tool_call>
+
+<｜DSML｜function_calls>
+<｜DSML｜invoke name="get_weather"><｜DSML｜parameter name="city" string="true">Paris</｜DSML｜parameter>...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from stoker.chat.reading import OfferedTool
+from stoker.chat.tools.base import CallParser, Toolbox, ToolFormat
+from stoker.chat.tools.blocks import WholeBlock
+from stoker.chat.tools.grammars import Markup, element_calls
+from stoker.chat.tools.xml_bodies import Calls, find_function_end, read_plain_functions
+
+_DSML = "｜DSML｜"
+
+
+def _read(prefix: str, body: str, toolbox: Toolbox) -> Calls | None:
+    return read_plain_functions(body.replace(prefix, "") if prefix else body, toolbox)
+
+
+def _parser(prefix: str, open: str, close: str, toolbox: Toolbox) -> CallParser:
+    return WholeBlock(toolbox, open, partial(_read, prefix), find_function_end(close, prefix), close)
+
+
+def _grammar(
+    prefix: str, open: str, close: str, tools: Sequence[OfferedTool], parallel: bool, markup: Markup
+) -> str:
+    def value(key: str, kind: str = "") -> tuple[str, str]:
+        return f'<{prefix}parameter name="{key}"{kind}>', f"</{prefix}parameter>\n"
+
+    return element_calls(
+        tools,
+        parallel,
+        before=markup.text(open, "\n"),
+        open=lambda name: markup.text(f'<{prefix}invoke name="{name}">\n'),
+        value=partial(value, kind=' string="true"' if prefix else ""),
+        plain=partial(value, kind=' string="false"' if prefix else ""),
+        close=markup.text(f"</{prefix}invoke>\n"),
+        after=markup.text(close),
+    )
+
+
+def _format(name: str, prefix: str, open: str, close: str) -> ToolFormat:
+    return ToolFormat(
+        name=name,
+        markers=(open,),
+        tokens=(close, *((prefix,) if prefix else ())),
+        make_parser=partial(_parser, prefix, open, close),
+        matches=lambda template: open in template or (prefix != "" and prefix in template),
+        grammar=partial(_grammar, prefix, open, close),
+    )
+
+
+MINIMAX = _format("minimax", "", "<minimax:tool_call>", "</minimax:tool_call>")
+DEEPSEEK = _format("deepseek_v3_2", _DSML, f"<{_DSML}function_calls>", f"</{_DSML}function_calls>")

@@ -1,0 +1,45 @@
+"""Seed-OSS: Qwen3-Coder's elements in a tag of its own.
+
+<seed:tool_call>
+<function=get_weather>
+<parameter=city>Paris</parameter>
+</function>
+</seed:tool_call>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stoker.chat.reading import OfferedTool
+from stoker.chat.tools.base import CallParser, Toolbox, ToolFormat
+from stoker.chat.tools.blocks import WholeBlock
+from stoker.chat.tools.grammars import Markup, element_calls
+from stoker.chat.tools.xml_bodies import find_function_end, read_plain_functions
+
+OPEN, CLOSE = "<seed:tool_call>", "</seed:tool_call>"
+
+
+def _parser(toolbox: Toolbox) -> CallParser:
+    return WholeBlock(toolbox, OPEN, read_plain_functions, find_function_end(CLOSE), CLOSE)
+
+
+def _grammar(tools: Sequence[OfferedTool], parallel: bool, markup: Markup) -> str:
+    return element_calls(
+        tools,
+        parallel,
+        open=lambda name: markup.text(OPEN, f"\n<function={name}>\n"),
+        value=lambda key: (f"<parameter={key}>", "</parameter>\n"),
+        close=markup.text("</function>\n", CLOSE),
+        between=markup.text("\n"),
+    )
+
+
+FORMAT = ToolFormat(
+    name="seed",
+    markers=(OPEN,),
+    tokens=(CLOSE,),
+    make_parser=_parser,
+    matches=lambda template: OPEN in template,
+    grammar=_grammar,
+)

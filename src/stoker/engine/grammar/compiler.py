@@ -1,0 +1,134 @@
+"""Compiles constraints, once each: a bounded cache of grammars, with limits on time and size.
+
+Called from the threads that prepare requests, never from the engine's or the event loop's: a
+large schema takes a second. Failures are kept too, so that a client which repeats one costs
+nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from llguidance import LLMatcher, LLParserLimits
+
+from stoker.core import Constraint
+from stoker.engine.grammar.budget import STACK_BYTES
+from stoker.engine.grammar.matcher import Mask, RowMatcher
+from stoker.engine.grammar.prelude import FreeMasks, Prelude
+from stoker.engine.grammar.reasons import reason_in
+from stoker.engine.grammar.sources import grammar_source
+from stoker.engine.grammar.vocabulary import Vocabulary
+from stoker.errors import GrammarError
+
+MAX_SOURCE = 2**20  # characters
+MAX_GRAMMARS = 32
+TIME_LIMIT_S = 10.0  # llguidance's own limits, below, keep nearly everything under 2 s
+# A lexer state takes 1 to 2 kB, so a grammar holds at most about 60 MB. Items are a step's work, at
+# about 20 000 per millisecond.
+_LIMITS = LLParserLimits(
+    max_items_in_row=10_000, step_max_items=200_000, max_lexer_states=30_000, verbose_errors=False
+)
+
+
+class Grammar:
+    """One compiled constraint, to be copied for each row."""
+
+    def __init__(self, matcher: LLMatcher, first_mask: Mask) -> None:
+        self._matcher = matcher
+        self._first_mask = first_mask
+        self._lock = threading.Lock()  # a matcher belongs to one thread at a time
+
+    def start(
+        self, eos_ids: Iterable[int], workers: ThreadPoolExecutor, prelude: Prelude | None
+    ) -> RowMatcher:
+        with self._lock:
+            matcher = self._matcher.deep_copy()
+        return RowMatcher(matcher, self._first_mask, eos_ids, workers, prelude)
+
+
+class GrammarCompiler:
+    """Thread-safe. `make_vocabulary` is called when the first grammar is compiled."""
+
+    def __init__(
+        self, make_vocabulary: Callable[[], Vocabulary], *, time_limit_s: float = TIME_LIMIT_S
+    ) -> None:
+        self._make_vocabulary = make_vocabulary
+        self._time_limit_s = time_limit_s
+        self._lock = threading.Lock()
+        self._grammars: OrderedDict[Constraint, Future[Grammar]] = OrderedDict()
+        self._free_masks: dict[tuple[str, str | None], FreeMasks] = {}
+        self._compilers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="stoker-grammar")
+        helpers = max(1, min(4, (os.cpu_count() or 1) // 2))
+        self._workers = ThreadPoolExecutor(max_workers=helpers, thread_name_prefix="stoker-mask")
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        return self._make_vocabulary()
+
+    def compile(self, constraint: Constraint) -> None:
+        """Waits until the grammar is ready for `matcher`. Raises GrammarError with the reason when
+        there can be none."""
+        self._get(constraint)
+
+    def matcher(self, constraint: Constraint, eos_ids: Iterable[int]) -> RowMatcher:
+        """The matcher of a new row. At once after `compile`, unless 32 others came between."""
+        eos_ids = tuple(i for i in eos_ids if i < self.vocabulary.size)
+        grammar = self._get(constraint)
+        return grammar.start(eos_ids, self._workers, self._prelude(constraint, eos_ids))
+
+    def _prelude(self, constraint: Constraint, eos_ids: tuple[int, ...]) -> Prelude | None:
+        if not constraint.free_until:
+            return None
+        key = constraint.free_until, constraint.free_opener
+        with self._lock:
+            if key not in self._free_masks:
+                self._free_masks[key] = FreeMasks(self.vocabulary, *key)
+            return Prelude(self._free_masks[key], eos_ids)
+
+    def _get(self, constraint: Constraint) -> Grammar:
+        key = replace(constraint, free_until=None, free_opener=None)
+        if len(key.source) > MAX_SOURCE:
+            raise GrammarError(f"it has {len(key.source)} characters; the limit is {MAX_SOURCE}")
+        with self._lock:
+            future = self._grammars.get(key)
+            if future is None:
+                future = self._grammars[key] = self._start(key)
+            self._grammars.move_to_end(key)
+            while len(self._grammars) > MAX_GRAMMARS:
+                self._grammars.popitem(last=False)
+        try:
+            return future.result(self._time_limit_s)
+        except FutureTimeout:
+            raise GrammarError(f"it took longer than {self._time_limit_s:g} s to compile") from None
+
+    def _start(self, constraint: Constraint) -> Future[Grammar]:
+        """Under the lock. Threads made here get a larger stack; one that another part happens to
+        start meanwhile gets it too, which costs nothing but address space."""
+        usual = threading.stack_size(STACK_BYTES)
+        try:
+            return self._compilers.submit(self._compile, constraint)
+        finally:
+            threading.stack_size(usual)
+
+    def _compile(self, constraint: Constraint) -> Grammar:
+        source = grammar_source(constraint)
+        matcher = LLMatcher(self.vocabulary.tokenizer, source, log_level=0, limits=_LIMITS)
+        _check(matcher)
+        mask = np.frombuffer(matcher.compute_bitmask(), dtype=np.uint32).copy()
+        _check(matcher)
+        if not mask.any():
+            raise GrammarError("no text can begin to match it")
+        return Grammar(matcher, mask)
+
+
+def _check(matcher: LLMatcher) -> None:
+    if matcher.is_error():
+        raise GrammarError(reason_in(matcher.get_error()))
