@@ -176,8 +176,10 @@ def load_served_model(settings: Settings, entry: ModelEntry | None = None) -> Se
 def build_app(served: Served) -> tuple[FastAPI, ApiState]:
     """The HTTP application of a loaded model, and its state."""
     from stoker.api import ApiSettings, ApiState, ModelFigures, create_app
+    from stoker.app_embed import embed_service
 
     settings = served.settings
+    threads = choose_threads(settings.threads)
     sliding = sum(layer.window is not None for layer in served.layers)
     state = ApiState(
         text=served.text,
@@ -195,6 +197,7 @@ def build_app(served: Served) -> tuple[FastAPI, ApiState]:
         machine=_machine_figures(served.device),
         compile_constraint=served.grammars.compile if served.grammars else None,
         list_models=list_models,
+        embed=embed_service(settings, device=served.device, threads=threads, host=served.engine.share),
     )
     return create_app(state), state
 

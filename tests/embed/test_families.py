@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 from tests.embed.tiny import CASES, SEQUENCES, Case, reference_states, save_reference
+from tests.models.checkpoints import MemoryCheckpoint
 
 from stoker.embed.encoder import Encoder
 from stoker.embed.loading import build_encoder
 from stoker.embed.packing import Tokens, pack_batch
 from stoker.errors import CorruptModel, UnsupportedModel
 from stoker.models.formats import open_checkpoint
-from tests.models.checkpoints import MemoryCheckpoint
 
 
 def encode(encoder: Encoder, sequences: list[tuple[int, ...]]) -> list[torch.Tensor]:

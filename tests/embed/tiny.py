@@ -22,7 +22,7 @@ SEQUENCES: tuple[tuple[int, ...], ...] = (
     (CLS, 7, 8, 9, SEP),
     (CLS, SEP),
     (CLS, 11, 12, 13, SEP),
-    tuple([CLS, *range(20, 60), SEP]),
+    (CLS, *range(20, 60), SEP),
     (CLS, 50, SEP),
 )
 
@@ -119,9 +119,7 @@ def randomize(model: torch.nn.Module) -> None:
     """Biases and norms too, which start as zeros and ones and would hide a mistake."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if parameter.ndim == 1:
-                parameter += torch.randn_like(parameter) * 0.2
-            elif "embed" in name:
+            if parameter.ndim == 1 or "embed" in name:
                 parameter += torch.randn_like(parameter) * 0.2
 
 

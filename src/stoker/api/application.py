@@ -22,14 +22,25 @@ from stoker.api.openai.chat.routes import chat_router
 from stoker.api.openai.chat.schema import ChatCompletionChunk, ChatCompletionRequest
 from stoker.api.openai.completions.routes import completions_router
 from stoker.api.openai.completions.schema import CompletionChunk, CompletionRequest
+from stoker.api.openai.embeddings.routes import embeddings_router
+from stoker.api.openai.embeddings.schema import EmbeddingsRequest
 from stoker.api.openai.models.routes import models_router
+from stoker.api.rerank.routes import rerank_router
+from stoker.api.rerank.schema import RerankRequest
 from stoker.api.state import ApiState
 from stoker.api.system.routes import system_router
 from stoker.errors import StokerError
 
 _DESCRIPTION = "A private AI endpoint on one machine. Unknown fields are ignored; null counts as unset."
 
-_DOCUMENTED = (ChatCompletionRequest, ChatCompletionChunk, CompletionRequest, CompletionChunk)
+_DOCUMENTED = (
+    ChatCompletionRequest,
+    ChatCompletionChunk,
+    CompletionRequest,
+    CompletionChunk,
+    EmbeddingsRequest,
+    RerankRequest,
+)
 
 
 def create_app(state: ApiState) -> FastAPI:
@@ -39,6 +50,8 @@ def create_app(state: ApiState) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         state.drain.attach(asyncio.get_running_loop(), state.settings.shutdown_timeout_s)
         yield
+        if state.embed is not None:
+            state.embed.close()
 
     def guard(app: ASGIApp) -> ASGIApp:
         return guarded(app, state)
@@ -58,6 +71,8 @@ def create_app(state: ApiState) -> FastAPI:
         system_router,
         chat_router,
         completions_router,
+        embeddings_router,
+        rerank_router,
         models_router,
         flush_router,
         session_close_router,

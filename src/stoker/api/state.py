@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from stoker.api.drain import Drain
 from stoker.api.engine_port import EngineLike
@@ -18,6 +18,9 @@ from stoker.chat.model import TextModel
 from stoker.config import Settings
 from stoker.core import Constraint
 from stoker.fit import Fit
+
+if TYPE_CHECKING:
+    from stoker.embed.service import EmbedService
 
 MIB = 1024 * 1024
 
@@ -110,6 +113,7 @@ class ApiState:
     # Makes a constraint ready for the engine, which may take seconds, or raises GrammarError.
     compile_constraint: Callable[[Constraint], None] | None = None  # None = grammars are switched off
     list_models: Callable[[], Sequence[ListedModel]] = _no_models  # may read the disk; run in a thread
+    embed: EmbedService | None = None  # embeddings and reranking; None = neither is served
     metrics: Metrics = field(default_factory=Metrics)
     drain: Drain = field(default_factory=Drain)
     workers: Executor = field(default_factory=_make_workers)  # prepare large requests

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from stoker.errors import ModelNotFound
+
 if TYPE_CHECKING:
     from stoker.library import ModelEntry
 
@@ -36,8 +38,9 @@ def choose_model(models: Sequence[C], usable_bytes: int) -> C | None:
     return max(fitting, key=lambda model: model.size_bytes, default=None)
 
 
-def find_or_choose(wanted: str | None) -> ModelEntry:
+def find_or_choose(wanted: str | None, *, encoders: bool = False) -> ModelEntry:
     """The model the user named, else the automatic choice, downloading the starter if need be.
+    With `encoders` a name may also be that of an embedding model or a reranker, when no other has it.
 
     Raises ModelNotFound, AmbiguousModel or DownloadError.
     """
@@ -46,7 +49,12 @@ def find_or_choose(wanted: str | None) -> ModelEntry:
     from stoker.library import find_model, list_models
 
     if wanted is not None:
-        return find_model(wanted, kinds=("chat", "text"))
+        try:
+            return find_model(wanted, kinds=("chat", "text"))
+        except ModelNotFound:
+            if not encoders:
+                raise
+            return find_model(wanted, kinds=("chat", "text", "embedding", "rerank"))
     chosen = choose_model([model for model in list_models() if model.kind == "chat"], machine.usable_memory())
     if chosen is not None:
         return chosen

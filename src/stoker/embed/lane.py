@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -30,32 +30,38 @@ MAX_JOBS = 64  # that may wait; the chats' own queue is as long
 class Job:
     """The passes of one request. Its future carries float32 [num_items, width], or the exception."""
 
-    def __init__(self, passes: Sequence[Pass], num_items: int, width: int) -> None:
+    def __init__(
+        self,
+        passes: Sequence[Pass],
+        num_items: int,
+        width: int,
+        progress: Callable[[int], None] = lambda num_items: None,
+    ) -> None:
         self.future: Future[Vectors] = Future()
         self.future.set_running_or_notify_cancel()
         self.waiting = deque(passes)
         self._left = len(passes)
+        self._progress = progress
         self._rows: Vectors = np.empty((num_items, width), np.float32)
-        self.progress: Callable[[int], None] = lambda num_items: None
-        self._cancelled = False
 
     def cancel(self) -> None:
-        """Nobody waits any more; passes under way stop between two layers."""
-        self._cancelled = True
+        """Its time is up, or nobody waits any more; passes under way stop between two layers."""
+        self.fail(Unavailable("the server is shutting down"))
 
     @property
     def is_over(self) -> bool:
-        return self._cancelled or self.future.done()
+        return self.future.done()
 
     def accept(self, done: Pass, rows: Vectors) -> None:
         self._rows[list(done.at)] = rows
         self._left -= 1
-        self.progress(len(done.at))
-        if not self._left and not self.is_over:
-            self.future.set_result(self._rows)
+        self._progress(len(done.at))
+        if not self._left:
+            with contextlib.suppress(InvalidStateError):  # it was cancelled meanwhile
+                self.future.set_result(self._rows)
 
     def fail(self, error: BaseException) -> None:
-        if not self.future.done():
+        with contextlib.suppress(InvalidStateError):
             self.future.set_exception(error)
 
 

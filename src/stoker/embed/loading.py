@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Literal
 
@@ -12,25 +13,35 @@ from stoker.embed.families import bert, decoders, modernbert, nomic_bert
 from stoker.errors import UnsupportedModel
 from stoker.models.weights import Checkpoint
 
+
+@dataclass(frozen=True, slots=True)
+class EncoderNumerics:
+    """The number formats a model is computed in. Sums, norms and attention scores are float32."""
+
+    products: torch.dtype = torch.float32  # weights and products of encoders
+    decoder: torch.dtype = torch.float32  # the rest is for language models: as in `load_model`
+    quantize: Literal[4, 8] | None = None
+    int8_planes: int = 0
+
+
+EXACT = EncoderNumerics()
+
 ENCODERS: tuple[ModuleType, ...] = (bert, modernbert, nomic_bert)
 
 
-def build_encoder(
-    checkpoint: Checkpoint,
-    dtype: torch.dtype = torch.float32,
-    device: str = "cpu",
-    *,
-    quantize: Literal[4, 8] | None = None,
-    int8_planes: int = 0,
-) -> Encoder:
-    """`quantize` and `int8_planes` concern decoders (models/), as in `load_model`.
-
-    Raises UnsupportedModel or CorruptModel."""
+def build_encoder(checkpoint: Checkpoint, numerics: EncoderNumerics = EXACT, device: str = "cpu") -> Encoder:
+    """Raises UnsupportedModel or CorruptModel."""
     family = _encoder_family(checkpoint)
     if family is not None:
-        encoder: Encoder = family.build(checkpoint, dtype, device)
+        encoder: Encoder = family.build(checkpoint, numerics.products, device)
         return encoder
-    return decoders.build(checkpoint, dtype, device, quantize=quantize, int8_planes=int8_planes)
+    return decoders.build(
+        checkpoint,
+        numerics.decoder,
+        device,
+        quantize=numerics.quantize,
+        int8_planes=numerics.int8_planes,
+    )
 
 
 def build_head(checkpoint: Checkpoint, num_labels: int, device: str = "cpu") -> Head:

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
 
 from stoker.embed.batching import plan_passes
 from stoker.embed.encoder import Encoder
-from stoker.embed.loading import build_encoder, is_encoder
+from stoker.embed.loading import EXACT, EncoderNumerics, build_encoder, is_encoder
 from stoker.embed.packing import Tokens, pack_batch
 from stoker.embed.pipeline import Pipeline, read_pipeline, transformer_folder
 from stoker.embed.tokens import SentenceTokenizer
@@ -88,10 +87,8 @@ def load_embedding_model(
     id: str,
     path: Path,
     *,
-    dtype: torch.dtype = torch.float32,
+    numerics: EncoderNumerics = EXACT,
     device: str = "cpu",
-    quantize: Literal[4, 8] | None = None,
-    int8_planes: int = 0,
 ) -> EmbeddingModel:
     """Raises ModelNotFound, UnsupportedModel or CorruptModel."""
     if path.is_file():
@@ -99,7 +96,17 @@ def load_embedding_model(
     folder = transformer_folder(path)
     checkpoint = open_checkpoint(folder)
     pipeline = read_pipeline(path, is_encoder=is_encoder(checkpoint), device=device)
-    encoder = build_encoder(checkpoint, dtype, device, quantize=quantize, int8_planes=int8_planes)
+    encoder = build_encoder(checkpoint, numerics, device)
     backend, config = checkpoint.tokenizer()
     tokenizer = SentenceTokenizer(backend, config, lowercases=pipeline.lowercases)
     return EmbeddingModel(id, tokenizer, encoder, pipeline, device)
+
+
+def shorten(vectors: Vectors, dimensions: int | None) -> Vectors:
+    """The first `dimensions` of each, as long as 1 again (Matryoshka, arXiv:2205.13147)."""
+    if dimensions is None or dimensions == vectors.shape[1]:
+        return vectors
+    short = vectors[:, :dimensions]
+    lengths = np.linalg.norm(short, axis=1, keepdims=True)
+    scaled: Vectors = short / np.maximum(lengths, 1e-12)
+    return scaled

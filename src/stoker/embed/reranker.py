@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 
 from stoker.embed.batching import plan_passes
 from stoker.embed.encoder import Encoder, Head
 from stoker.embed.families.decoders import DecoderEncoder
-from stoker.embed.loading import build_encoder, build_head, is_encoder
+from stoker.embed.loading import EXACT, EncoderNumerics, build_encoder, build_head, is_encoder
 from stoker.embed.model import Pass, PassWork, Vectors
 from stoker.embed.packing import PackedBatch, Tokens, pack_batch
 from stoker.embed.tokens import SentenceTokenizer
@@ -153,17 +153,15 @@ def load_reranker(
     id: str,
     path: Path,
     *,
-    dtype: torch.dtype = torch.float32,
+    numerics: EncoderNumerics = EXACT,
     device: str = "cpu",
-    quantize: Literal[4, 8] | None = None,
-    int8_planes: int = 0,
 ) -> Reranker:
     """Raises ModelNotFound, UnsupportedModel or CorruptModel."""
     if path.is_file():
         raise UnsupportedModel(f"{id} is a GGUF file; reranking needs the model's safetensors folder")
     checkpoint = open_checkpoint(path)
     backend, config = checkpoint.tokenizer()
-    encoder = build_encoder(checkpoint, dtype, device, quantize=quantize, int8_planes=int8_planes)
+    encoder = build_encoder(checkpoint, numerics, device)
     if is_encoder(checkpoint):
         tokenizer = SentenceTokenizer(backend, config)
         num_labels = _num_labels(checkpoint.config)

@@ -34,6 +34,9 @@ class Part(Generic[M]):
     load: Callable[[], M]
 
 
+Find = Callable[[], Part[M] | None]  # may read the disk
+
+
 class Loaded(Generic[M]):
     """A model and the lane it runs on."""
 
@@ -41,28 +44,45 @@ class Loaded(Generic[M]):
         self.model = model
         self.lane = lane
 
-    def start(self, passes: list[Pass], num_items: int, width: int) -> Job:
+    def start(
+        self,
+        passes: list[Pass],
+        num_items: int,
+        width: int,
+        progress: Callable[[int], None] = lambda num_items: None,  # called with how many more are done
+    ) -> Job:
         """Raises QueueFull or Unavailable."""
-        job = Job(passes, num_items, width)
+        job = Job(passes, num_items, width, progress)
         self.lane.submit(job)
         return job
 
 
 class _Slot(Generic[M]):
-    """Loads a part once, whoever asks first; a failure is told to everyone and tried again later."""
+    """Finds and loads a part once, whoever asks first. Nothing found, or a failure, is tried again the
+    next time: a model may have been downloaded meanwhile."""
 
-    def __init__(self, part: Part[M], make_lane: Callable[[Encoder], Lane]) -> None:
-        self.part = part
+    def __init__(self, find: Find[M], make_lane: Callable[[Encoder], Lane]) -> None:
+        self._find = find
         self._make_lane = make_lane
         self._lock = threading.Lock()
+        self._part: Part[M] | None = None
         self.loaded: Loaded[M] | None = None
 
-    def get(self) -> Loaded[M]:
+    def part(self) -> Part[M] | None:
+        if self._part is None:
+            self._part = self._find()
+        return self._part
+
+    def get(self) -> Loaded[M] | None:
         with self._lock:
-            if self.loaded is None:
-                model = self.part.load()
+            if self.loaded is None and (part := self.part()) is not None:
+                model = part.load()
                 self.loaded = Loaded(model, self._make_lane(model.encoder))
             return self.loaded
+
+
+def nothing() -> None:
+    """A `Find` that finds no model."""
 
 
 class EmbedService:
@@ -70,8 +90,8 @@ class EmbedService:
 
     def __init__(
         self,
-        embedding: Part[EmbeddingModel] | None = None,
-        reranker: Part[Reranker] | None = None,
+        embedding: Find[EmbeddingModel] = nothing,
+        reranker: Find[Reranker] = nothing,
         *,
         host: Host | None = None,  # None: a thread of our own drives the lanes
         num_threads: int = 1,
@@ -81,30 +101,27 @@ class EmbedService:
         self._host: Host = host if host is not None else self._own_host
         self._num_threads = num_threads
         self._torch_threads = torch_threads
-        self._embedding = None if embedding is None else _Slot(embedding, self._make_lane)
-        self._reranker = None if reranker is None else _Slot(reranker, self._make_lane)
+        self._embedding = _Slot(embedding, self._make_lane)
+        self._reranker = _Slot(reranker, self._make_lane)
         self.workers = ThreadPoolExecutor(2, "stoker-embed-prepare")  # loading, tokenizing, answers
 
-    @property
     def embedding_id(self) -> str | None:
-        return None if self._embedding is None else self._embedding.part.id
-
-    @property
-    def reranker_id(self) -> str | None:
-        return None if self._reranker is None else self._reranker.part.id
+        """May read the disk, and loads nothing."""
+        part = self._embedding.part()
+        return None if part is None else part.id
 
     def embedding(self) -> Loaded[EmbeddingModel] | None:
         """None when there is no such model here. Raises ModelError."""
-        return None if self._embedding is None else self._embedding.get()
+        return self._embedding.get()
 
     def reranker(self) -> Loaded[Reranker] | None:
-        return None if self._reranker is None else self._reranker.get()
+        return self._reranker.get()
 
     def close(self) -> None:
         """Unfinished work fails."""
-        for slot in (self._embedding, self._reranker):
-            if slot is not None and slot.loaded is not None:
-                slot.loaded.lane.close()
+        for loaded in (self._embedding.loaded, self._reranker.loaded):
+            if loaded is not None:
+                loaded.lane.close()
         if self._own is not None:
             self._own.close()
         self.workers.shutdown(wait=False)

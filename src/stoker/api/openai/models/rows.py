@@ -13,6 +13,8 @@ log = logging.getLogger(__name__)
 ENDPOINTS = (
     "POST /v1/chat/completions",
     "POST /v1/completions",
+    "POST /v1/embeddings",
+    "POST /v1/rerank",
     "GET /v1/models",
     "GET /health",
     "GET /stats",
@@ -24,10 +26,11 @@ ENDPOINTS = (
 def served_row(state: ApiState) -> dict[str, Any]:
     text = state.text
     is_chat = text.template is not None
+    is_embedding = state.embed is not None and text.id == state.embed.embedding_id()
     abilities = {
         "tools": False,
         "structured_output": False,
-        "embeddings": False,
+        "embeddings": is_embedding,
         "vision": False,
         "audio": False,
         "adapters": False,
@@ -46,7 +49,7 @@ def served_row(state: ApiState) -> dict[str, Any]:
         "mtp": False,
         "capabilities": {
             "chat_completions": is_chat,
-            "text_completions": True,
+            "text_completions": not is_embedding,
             "anthropic_messages": False,
             "responses": False,
             "streaming": True,
@@ -69,6 +72,7 @@ def all_rows(state: ApiState) -> list[dict[str, Any]]:
     """The served model first. Reads the disk: call it in a thread."""
     rows = [served_row(state)]
     created = int(state.started_at)
+    embedding = state.embed.embedding_id() if state.embed is not None else None
     try:
         listed = state.list_models()
     except (OSError, StokerError):
@@ -78,7 +82,6 @@ def all_rows(state: ApiState) -> list[dict[str, Any]]:
     for model in listed:
         if model.id not in seen:
             seen.add(model.id)
-            rows.append(
-                {"id": model.id, "object": "model", "created": created, "vision": False, "tier": "targeted"}
-            )
+            row = {"id": model.id, "object": "model", "created": created, "vision": False, "tier": "targeted"}
+            rows.append(row | ({"embeddings": True} if model.id == embedding else {}))
     return rows
