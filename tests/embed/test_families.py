@@ -10,7 +10,7 @@ from tests.embed.tiny import CASES, SEQUENCES, Case, reference_states, save_refe
 from tests.models.checkpoints import MemoryCheckpoint
 
 from stoker.embed.encoder import Encoder
-from stoker.embed.loading import build_encoder
+from stoker.embed.loading import EncoderNumerics, build_encoder
 from stoker.embed.packing import Tokens, pack_batch
 from stoker.errors import CorruptModel, UnsupportedModel
 from stoker.models.formats import open_checkpoint
@@ -52,7 +52,7 @@ def test_bfloat16_products_stay_close(case: Case, tmp_path: Path) -> None:
         pytest.skip("decoders have numerics of their own")
     save_reference(case, tmp_path)
     exact = build_encoder(open_checkpoint(tmp_path))
-    rounded = build_encoder(open_checkpoint(tmp_path), torch.bfloat16)
+    rounded = build_encoder(open_checkpoint(tmp_path), EncoderNumerics(torch.bfloat16))
     for ids in SEQUENCES:
         mean, other = (encode(encoder, [ids])[0].mean(0) for encoder in (exact, rounded))
         assert torch.cosine_similarity(mean, other, dim=0) > 0.999

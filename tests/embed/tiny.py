@@ -149,3 +149,63 @@ def word_tokenizer(folder: Path, *, max_length: int | None = None) -> None:
 def write(path: Path, content: object) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def make_embedding_model(folder: Path, case_id: str = "bert", **files: Any) -> Path:
+    """A model folder as sentence-transformers writes it: mean pooling, normalized, 40 tokens at most."""
+    save_reference(next(case for case in CASES if case.id == case_id), folder)
+    stages = ("Transformer", "Pooling", "Normalize")
+    modules = [
+        {
+            "idx": index,
+            "name": str(index),
+            "path": "" if not index else f"{index}_{stage}",
+            "type": f"sentence_transformers.models.{stage}",
+        }
+        for index, stage in enumerate(stages)
+    ]
+    write(folder / "modules.json", modules)
+    write(
+        folder / "1_Pooling/config.json", {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True}
+    )
+    write(folder / "sentence_bert_config.json", {"max_seq_length": 40, "do_lower_case": False})
+    for name, content in files.items():
+        write(folder / f"{name}.json", content)
+    return folder
+
+
+def make_cross_encoder(folder: Path, kind: str = "bert") -> torch.nn.Module:
+    """A classifier of one label over pairs; the reference model."""
+    import transformers as hf
+
+    torch.manual_seed(0)
+    if kind == "bert":
+        config: Any = hf.BertConfig(**_sizes(), num_labels=1)
+        model: Any = hf.BertForSequenceClassification(config)
+    elif kind == "xlm-roberta":
+        config = hf.XLMRobertaConfig(**_sizes(pad_token_id=1, type_vocab_size=1), num_labels=1)
+        model = hf.XLMRobertaForSequenceClassification(config)
+    else:
+        ends = {"bos_token_id": CLS, "cls_token_id": CLS, "eos_token_id": SEP, "sep_token_id": SEP}
+        config = hf.ModernBertConfig(**_sizes(), **ends, local_attention=16, num_labels=1)
+        config.classifier_pooling = "mean"
+        model = hf.ModernBertForSequenceClassification(config)
+    model.eval()
+    randomize(model)
+    model.save_pretrained(folder)
+    word_tokenizer(folder)
+    return model  # type: ignore[no-any-return]
+
+
+def run_passes(passes: Sequence[Any], num_items: int) -> list[list[float]]:
+    """Drives passes to their end without a lane."""
+    rows: list[list[float]] = [[] for _ in range(num_items)]
+    for one in passes:
+        while True:
+            try:
+                next(one.work)
+            except StopIteration as end:
+                for index, row in zip(one.at, end.value.tolist(), strict=True):
+                    rows[index] = row
+                break
+    return rows
