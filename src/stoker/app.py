@@ -194,7 +194,7 @@ def build_app(served: Served) -> tuple[FastAPI, ApiState]:
             kv_budget_bytes=budget_bytes(settings.kv_budget),
             memory_budget_bytes=budget_bytes(settings.memory_budget),
         ),
-        machine=_machine_figures(served.device),
+        machine=machine_figures(served.device),
         compile_constraint=served.grammars.compile if served.grammars else None,
         list_models=list_models,
         embed=embed_service(settings, device=served.device, threads=threads, host=served.engine.share),
@@ -202,7 +202,7 @@ def build_app(served: Served) -> tuple[FastAPI, ApiState]:
     return create_app(state), state
 
 
-def _machine_figures(device: str) -> MachineFigures:
+def machine_figures(device: str) -> MachineFigures:
     from stoker.api import MachineFigures
 
     if device == "cuda":

@@ -20,6 +20,7 @@ from stoker.embed.pipeline import transformer_folder
 from stoker.embed.reranker import load_reranker
 from stoker.embed.service import EmbedService, Find, Loadable, Part
 from stoker.errors import ModelError, ModelNotFound
+from stoker.fit import Fit
 from stoker.idle_engine import IdleEngine
 from stoker.kernels import native
 from stoker.library.entry import ModelEntry, ModelKind
@@ -130,6 +131,8 @@ class ServedEncoder:
     text: TextModel
     engine: IdleEngine
     embed: EmbedService
+    device: str
+    fit: Fit
     settings: Settings
     entry: ModelEntry
 
@@ -139,7 +142,7 @@ class ServedEncoder:
 
 def load_served_encoder(settings: Settings, entry: ModelEntry) -> ServedEncoder:
     """Raises UnsupportedModel or CorruptModel."""
-    from stoker.app import choose_device, choose_threads
+    from stoker.app import choose_device, choose_threads, usable_bytes
 
     device, threads = choose_device(settings.device), choose_threads(settings.threads)
     native.set_num_threads(threads)
@@ -150,17 +153,27 @@ def load_served_encoder(settings: Settings, entry: ModelEntry) -> ServedEncoder:
     text = TextModel.from_checkpoint(entry.id, checkpoint)
     text = replace(text, template=None, max_context=loaded.model.max_tokens)
     engine = IdleEngine(entry.id, text.max_context)
-    return ServedEncoder(text, engine, service, settings, entry)
+    fit = Fit(
+        usable_bytes=usable_bytes(settings, device),
+        weights_bytes=loaded.model.encoder.nbytes,
+        transient_bytes=0,
+        token_bytes=1,  # nothing is kept between two requests
+        window=text.max_context,
+    )
+    return ServedEncoder(text, engine, service, device, fit, settings, entry)
 
 
 def build_encoder_app(served: ServedEncoder) -> tuple[FastAPI, ApiState]:
     """The HTTP application, and its state."""
-    from stoker.api import ApiSettings, ApiState, create_app
+    from stoker.api import ApiSettings, ApiState, ModelFigures, create_app
+    from stoker.app import machine_figures
 
     state = ApiState(
         text=served.text,
         engine=served.engine,
         settings=ApiSettings.from_settings(served.settings),
+        figures=ModelFigures(fit=served.fit, kv_codec="f32"),
+        machine=machine_figures(served.device),
         list_models=list_models,
         embed=served.embed,
     )

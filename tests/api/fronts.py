@@ -19,6 +19,7 @@ from tests.fakes import Script, ScriptedEngine, byte_text_model, text_script
 from stoker.api import ApiSettings, ApiState, create_app
 from stoker.chat.model import TextModel
 from stoker.core import Constraint
+from stoker.embed.service import EmbedService
 
 
 @dataclass
@@ -48,6 +49,7 @@ def make_front(
     text: TextModel | None = None,
     settings: ApiSettings | None = None,
     list_models: Callable[[], Any] = lambda: (),
+    embed: EmbedService | None = None,
     compile_constraint: Callable[[Constraint], None] | None = None,
     **engine_options: Any,
 ) -> Front:
@@ -57,6 +59,7 @@ def make_front(
         engine=engine,
         settings=settings or ApiSettings(),
         list_models=list_models,
+        embed=embed,
         compile_constraint=compile_constraint,
     )
     return Front(create_app(state), state, engine)
