@@ -543,7 +543,12 @@ class Engine:
         if not self._shared:
             return
         work = self._shared.popleft()
-        if not work(seconds):
+        try:
+            done = work(seconds)
+        except Exception:  # it is not the rows' fault
+            log.exception("shared work failed")
+            return
+        if not done:
             self._shared.append(work)
 
     def _run_one_exclusive(self) -> None:
