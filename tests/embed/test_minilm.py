@@ -28,10 +28,10 @@ ODD = (
     "tabs\tand  spaces", "\"quoted\" 'single' `tick`",
 )  # fmt: skip
 WORDS = (
-    "the", "of", "and", "to", "in", "model", "weather", "river", "music", "history", "engine", "water", "light",
-    "winter", "paper", "small", "bright", "quickly", "never", "because", "although", "Berlin", "Tokyo",
-    "quantum", "biology", "lawyer", "invoice", "football", "recipe", "déjà", "naïve", "co-operate", "3.14",
-    "2026", "$5.00", "e-mail", "it's", "don't",
+    "the", "of", "and", "to", "in", "model", "weather", "river", "music", "history", "engine", "water",
+    "light", "winter", "paper", "small", "bright", "quickly", "never", "because", "although", "Berlin",
+    "Tokyo", "quantum", "biology", "lawyer", "invoice", "football", "recipe", "déjà", "naïve", "co-operate",
+    "3.14", "2026", "$5.00", "e-mail", "it's", "don't",
 )  # fmt: skip
 
 

@@ -68,7 +68,10 @@ def test_embedding_pipeline_around_a_language_model(tmp_path: Path) -> None:
 
 
 def test_a_language_model_that_ranks_is_known_by_its_name(tmp_path: Path) -> None:
-    assert entry(write_checkpoint(tmp_path / "Qwen3-Reranker-0.6B")).kind == "rerank"
+    write_checkpoint(tmp_path)
+    [found] = inspect_folder(tmp_path, Origin("Qwen/Qwen3-Reranker-0.6B", "hub"))
+    assert isinstance(found, ModelEntry)
+    assert found.kind == "rerank"
 
 
 def test_mlx_and_other_quantizations(tmp_path: Path) -> None:
