@@ -50,8 +50,6 @@ def create_app(state: ApiState) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         state.drain.attach(asyncio.get_running_loop(), state.settings.shutdown_timeout_s)
         yield
-        if state.embed is not None:
-            state.embed.close()
 
     def guard(app: ASGIApp) -> ASGIApp:
         return guarded(app, state)

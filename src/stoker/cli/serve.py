@@ -114,6 +114,8 @@ def _serve(settings: Settings, entry: ModelEntry, listener: socket.socket) -> No
     except OSError as error:  # another server began to listen while this one loaded
         fail(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}")
     finally:
+        if state.embed is not None:
+            state.embed.close()
         used_s = time.monotonic() - stopping_at[0] if stopping_at else 0.0
         served.close(flush_timeout_s=max(0.0, settings.shutdown_timeout_ms / 1000 - used_s))
 

@@ -28,6 +28,7 @@ def read_order(body: bytes) -> RerankOrder:
     query = fields.string("query")
     if not query:
         raise _invalid("query must be a non-empty string", "query")
+    fields.string("model")
     truncate = fields.flag("truncate")
     return RerankOrder(
         query=query,
