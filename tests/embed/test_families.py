@@ -93,3 +93,33 @@ def test_variants_that_are_computed_differently_are_refused(tmp_path: Path) -> N
     checkpoint.config["architectures"] = ["MPNetModel"]
     with pytest.raises(UnsupportedModel, match="MPNetModel"):
         build_encoder(checkpoint)
+
+
+def test_nomics_own_configuration_names(tmp_path: Path) -> None:
+    """As published: GPT-2's names, and rotary settings of their own."""
+    case = next(case for case in CASES if case.id == "nomic-bert")
+    model = save_reference(case, tmp_path)
+    checkpoint = MemoryCheckpoint.open(tmp_path)
+    checkpoint.config = {
+        "architectures": ["NomicBertModel"],
+        "model_type": "nomic_bert",
+        "activation_function": "swiglu",
+        "n_embd": 32,
+        "n_head": 4,
+        "n_inner": 48,
+        "n_layer": 3,
+        "n_positions": 64,
+        "layer_norm_epsilon": 1e-12,
+        "rotary_emb_base": 1000,
+        "rotary_emb_fraction": 1.0,
+        "rotary_emb_interleaved": False,
+        "rotary_scaling_factor": None,
+        "prenorm": False,
+        "type_vocab_size": 2,
+        "vocab_size": checkpoint.config["vocab_size"],
+    }
+    states = encode(build_encoder(checkpoint), [SEQUENCES[3]])[0]
+    torch.testing.assert_close(states, reference_states(model, SEQUENCES[3]), atol=1e-4, rtol=1e-4)
+    checkpoint.config["rotary_scaling_factor"] = 2
+    with pytest.raises(UnsupportedModel, match="rotary_scaling_factor"):
+        build_encoder(checkpoint)
