@@ -39,7 +39,16 @@ def test_generated_pages_are_complete():
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/api.md", "docs/caching.md", "docs/cli.md", "docs/settings.md", "CHANGELOG.md"]
+    "page",
+    [
+        "README.md",
+        "docs/api.md",
+        "docs/caching.md",
+        "docs/cli.md",
+        "docs/settings.md",
+        "docs/embeddings.md",
+        "CHANGELOG.md",
+    ],
 )
 def test_links_between_pages_lead_somewhere(page: str):
     path = ROOT / page
