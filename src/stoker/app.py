@@ -180,12 +180,12 @@ def build_app(served: Served) -> tuple[FastAPI, ApiState]:
     from stoker.api import ApiSettings, ApiState, ModelFigures, create_app
     from stoker.api.drain import Drain
     from stoker.api.speech.front import SpeechFront
+    from stoker.app_embed import embed_service
 
     settings = served.settings
+    threads = choose_threads(settings.threads)
     drain = Drain()
-    speech = speech_service(
-        settings, device=served.device, threads=choose_threads(settings.threads), engine=served.engine
-    )
+    speech = speech_service(settings, device=served.device, threads=threads, engine=served.engine)
     sliding = sum(layer.window is not None for layer in served.layers)
     state = ApiState(
         text=served.text,
@@ -200,16 +200,17 @@ def build_app(served: Served) -> tuple[FastAPI, ApiState]:
             kv_budget_bytes=budget_bytes(settings.kv_budget),
             memory_budget_bytes=budget_bytes(settings.memory_budget),
         ),
-        machine=_machine_figures(served.device),
+        machine=machine_figures(served.device),
         compile_constraint=served.grammars.compile if served.grammars else None,
         list_models=list_models,
         drain=drain,
         speech=SpeechFront.of(speech, drain),
+        embed=embed_service(settings, device=served.device, threads=threads, host=served.engine.share),
     )
     return create_app(state), state
 
 
-def _machine_figures(device: str) -> MachineFigures:
+def machine_figures(device: str) -> MachineFigures:
     from stoker.api import MachineFigures
 
     if device == "cuda":

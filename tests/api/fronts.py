@@ -21,6 +21,7 @@ from stoker.api.drain import Drain
 from stoker.api.speech.front import SpeechFront
 from stoker.chat.model import TextModel
 from stoker.core import Constraint
+from stoker.embed.service import EmbedService
 from stoker.speech.service import SpeechService
 
 
@@ -52,6 +53,7 @@ def make_front(
     settings: ApiSettings | None = None,
     list_models: Callable[[], Any] = lambda: (),
     speech: SpeechService | None = None,
+    embed: EmbedService | None = None,
     compile_constraint: Callable[[Constraint], None] | None = None,
     **engine_options: Any,
 ) -> Front:
@@ -64,6 +66,7 @@ def make_front(
         list_models=list_models,
         drain=drain,
         speech=SpeechFront.of(speech, drain) if speech is not None else None,
+        embed=embed,
         compile_constraint=compile_constraint,
     )
     return Front(create_app(state), state, engine)

@@ -26,9 +26,13 @@ from stoker.api.openai.chat.routes import chat_router
 from stoker.api.openai.chat.schema import ChatCompletionChunk, ChatCompletionRequest
 from stoker.api.openai.completions.routes import completions_router
 from stoker.api.openai.completions.schema import CompletionChunk, CompletionRequest
+from stoker.api.openai.embeddings.routes import embeddings_router
+from stoker.api.openai.embeddings.schema import EmbeddingsRequest
 from stoker.api.openai.models.routes import models_router
 from stoker.api.openai.responses.routes import responses_router
 from stoker.api.openai.responses.schema import ResponseEvent, ResponseRequest
+from stoker.api.rerank.routes import rerank_router
+from stoker.api.rerank.schema import RerankRequest
 from stoker.api.speech.front import HasSpeech
 from stoker.api.speech.routes import transcription_router
 from stoker.api.speech.sessions import sessions_router
@@ -49,6 +53,8 @@ _DOCUMENTED = (
     CountRequest,
     ResponseRequest,
     ResponseEvent,
+    EmbeddingsRequest,
+    RerankRequest,
 )
 
 
@@ -65,6 +71,8 @@ def create_app(state: ApiState) -> FastAPI:
         models_router,
         messages_router,
         responses_router,
+        embeddings_router,
+        rerank_router,
         flush_router,
         session_close_router,
         transcription_router,

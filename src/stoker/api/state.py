@@ -22,6 +22,7 @@ from stoker.fit import Fit
 
 if TYPE_CHECKING:
     from stoker.api.speech.front import SpeechFront
+    from stoker.embed.service import EmbedService
 
 MIB = 1024 * 1024
 # 200 MiB of audio: base64 carries four bytes for three, a form some lines around its parts.
@@ -120,6 +121,7 @@ class ApiState:
     # Makes a constraint ready for the engine, which may take seconds, or raises GrammarError.
     compile_constraint: Callable[[Constraint], None] | None = None  # None = grammars are switched off
     list_models: Callable[[], Sequence[ListedModel]] = _no_models  # may read the disk; run in a thread
+    embed: EmbedService | None = None  # embeddings and reranking; None = neither is served
     metrics: Metrics = field(default_factory=Metrics)
     drain: Drain = field(default_factory=Drain)
     responses: ResponseStore = field(default_factory=ResponseStore)

@@ -14,7 +14,21 @@ from collections.abc import Sequence
 import typer
 
 from stoker import __version__
-from stoker.cli import bench, cache, chat, dictate, doctor, generate, get, ls, rm, serve, transcribe, version
+from stoker.cli import (
+    bench,
+    cache,
+    chat,
+    dictate,
+    doctor,
+    embed,
+    generate,
+    get,
+    ls,
+    rm,
+    serve,
+    transcribe,
+    version,
+)
 from stoker.cli.output import note
 
 HELP = """A private AI endpoint on this machine, speaking the OpenAI protocol.
@@ -24,6 +38,7 @@ HELP = """A private AI endpoint on this machine, speaking the OpenAI protocol.
   stoker chat                      talk to a model in this terminal
   stoker generate "Why is the sky blue?"
   stoker transcribe talk.mp3       speech to text
+  stoker embed --text "Hello."     a text's vector
   stoker get smollm2-135m-instruct download a model
   stoker ls                        the models on this machine
 
@@ -57,6 +72,7 @@ VERBS = {
     "chat": chat,
     "transcribe": transcribe,
     "dictate": dictate,
+    "embed": embed,
     "get": get,
     "ls": ls,
     "rm": rm,

@@ -111,6 +111,23 @@ class Settings:
         group="Model",
     )
 
+    embedding_model: str | None = _declare(
+        None,
+        "str",
+        "model for /v1/embeddings beside the chat model; `none` serves no embeddings",
+        flags="--embedding-model",
+        group="Model",
+        default_help="the first downloaded embedding model, loaded when first asked for",
+    )
+    rerank_model: str | None = _declare(
+        None,
+        "str",
+        "cross-encoder for /v1/rerank; `none` serves no reranking",
+        flags="--rerank-model",
+        group="Model",
+        default_help="the first downloaded reranker, loaded when first asked for",
+    )
+
     # Network
     host: str = _declare("127.0.0.1", "str", "address to listen on", flags="--host", group="Network")
     port: int = _declare(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -51,6 +52,8 @@ from stoker.models.base import CausalLM
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+IDLE_SLICE_S = 0.05  # of shared work when no row runs: how long a new request may have to wait for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ class MeasuredKV(KVLayout, Protocol):
 
 
 class Engine:
-    """Continuous batching over one model. `submit`, `run_exclusive`, `stats` and `close` are
+    """Continuous batching over one model. `submit`, `run_exclusive`, `share`, `stats` and `close` are
     thread-safe."""
 
     def __init__(
@@ -171,6 +174,7 @@ class Engine:
         self._staged: dict[GenerationHandle, Ticket] = {}  # they wait for their prompt to come from disk
         self._exclusive: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._between: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._shared: deque[Callable[[float], bool]] = deque()
         self._prefix_hits = self._prefix_misses = self._prefix_scans = 0
         self._session_hits = self._session_misses = 0
         self._submitted_rows = self._steps = self._prompt_tokens = self._generated_tokens = 0
@@ -253,6 +257,13 @@ class Engine:
                 raise Unavailable("the server is shutting down")
             self._post(lambda: self._between.append((work, future)))
         return future
+
+    def share(self, work: Callable[[float], bool]) -> None:
+        """Work that needs the processor beside the rows: `work(seconds)` is called between steps, on
+        the engine thread, until it returns True. While rows run it is given as long as their last
+        step took, so that neither waits for the other's end."""
+        with self._changed:
+            self._post(lambda: self._shared.append(work))
 
     def close_session(self, label: str) -> None:
         """Forgets what the session published last; requests under way no longer count as its own.
@@ -387,7 +398,13 @@ class Engine:
         return not self._stopped and bool(self._has_work() or self._staged or not self._closing)
 
     def _has_work(self) -> bool:
-        return bool(self._scheduler.running or self._scheduler.waiting or self._exclusive or self._between)
+        return bool(
+            self._scheduler.running
+            or self._scheduler.waiting
+            or self._exclusive
+            or self._between
+            or self._shared
+        )
 
     def _turn(self) -> None:
         """Schedule, run, account for the result."""
@@ -399,12 +416,17 @@ class Engine:
         step = self._scheduler.schedule(admit=not self._exclusive)
         if not step:
             self._deliver()
+            self._run_one_shared(IDLE_SLICE_S)
             return
+        began = time.monotonic()
         batch = self._executor.prepare(step)
         self._deliver()
         results = self._executor.run(step, batch)
         self._steps += 1
         self._account(step, results)
+        if self._shared:
+            self._deliver()
+            self._run_one_shared(time.monotonic() - began)
 
     def _account(self, step: list[Scheduled], results: list[Sampled | RowFailure | None]) -> None:
         events: dict[GenerationHandle, list[Event]] = {}
@@ -538,6 +560,18 @@ class Engine:
         for handle in {row.handle for row in self._scheduler.running}:
             self._drop(handle, publish=False)
             handle.deliver([ErrorEvent(message)])
+
+    def _run_one_shared(self, seconds: float) -> None:
+        if not self._shared:
+            return
+        work = self._shared.popleft()
+        try:
+            done = work(seconds)
+        except Exception:  # it is not the rows' fault
+            log.exception("shared work failed")
+            return
+        if not done:
+            self._shared.append(work)
 
 
 def _run_one(waiting: deque[tuple[Callable[[], Any], Future[Any]]]) -> None:

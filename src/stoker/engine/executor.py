@@ -38,7 +38,8 @@ class Executor:
         )
 
     def run(self, step: Sequence[Scheduled], batch: StepBatch) -> list[Sampled | RowFailure | None]:
-        """Computes the step, under the caller's `torch.inference_mode`. One result per item, None where the row has more to compute."""
+        """Computes the step, in the caller's `torch.inference_mode`. One result per item, None where the
+        row has more to compute."""
         logits = self._model.forward(batch, self._kv)
         complete = [item.row.sampler for item in step if item.completes]
         if not complete:
