@@ -101,11 +101,13 @@ static void add_values(const float* weights, int64_t n, int64_t d, const void* v
 
 // The queries of an item, gathered: rows of one token are adjacent.
 struct Queries {
+  static const int64_t kRows = kQueryRows + kMaxGroup;
+
   int64_t rows, d, group;
-  float q[kQueryRows + kMaxGroup][kMaxHeadDim];
-  float out[kQueryRows + kMaxGroup][kMaxHeadDim];
-  float scores[kQueryRows + kMaxGroup][kKeyTile];
-  float top[kQueryRows + kMaxGroup], total[kQueryRows + kMaxGroup];
+  alignas(32) float q[kRows * kMaxHeadDim];    // [rows, d]
+  alignas(32) float out[kRows * kMaxHeadDim];  // [rows, d]
+  alignas(32) float scores[kRows][kKeyTile];
+  float top[kRows], total[kRows];
 };
 
 // Turns the scores of keys first..first+n-1 into weights and rescales what was summed before.
@@ -136,7 +138,8 @@ static void softmax_tile(Queries& s, int64_t r, int64_t first, int64_t n, int64_
   if (top > s.top[r]) {
     const float shrink = s.top[r] == hidden ? 0.0f : expf(s.top[r] - top);
     s.total[r] *= shrink;
-    for (int64_t i = 0; i < s.d; i += 8) store8(s.out[r] + i, load8(s.out[r] + i) * splat(shrink));
+    float* out = s.out + r * s.d;
+    for (int64_t i = 0; i < s.d; i += 8) store8(out + i, load8(out + i) * splat(shrink));
     s.top[r] = top;
   }
   v8f sum = splat(0);
@@ -158,31 +161,18 @@ static const float* widened(const void* cached, int64_t base, int64_t count, flo
   return scratch;
 }
 
-template <int TYPE, int R>
-static void score_rows(const Queries& s, int64_t r, const void* keys, int64_t base, int64_t column, float* scores) {
-  // Queries are stored with kMaxHeadDim floats a row; repack R rows so that the kernel is tight.
-  alignas(32) float q[R * kMaxHeadDim];
-  for (int i = 0; i < R; ++i) memcpy(q + i * s.d, s.q[r + i], s.d * sizeof(float));
-  score_block<TYPE, R>(q, s.d, keys, base, scores + column);
-}
-
 template <int TYPE>
 static void score_all(Queries& s, const void* keys, int64_t base, int64_t column) {
   int64_t r = 0;
-  for (; r + 3 <= s.rows; r += 3) score_rows<TYPE, 3>(s, r, keys, base, column, s.scores[r]);
-  for (; r < s.rows; ++r) score_rows<TYPE, 1>(s, r, keys, base, column, s.scores[r]);
+  for (; r + 3 <= s.rows; r += 3) score_block<TYPE, 3>(s.q + r * s.d, s.d, keys, base, s.scores[r] + column);
+  for (; r < s.rows; ++r) score_block<TYPE, 1>(s.q + r * s.d, s.d, keys, base, s.scores[r] + column);
 }
 
 template <int TYPE>
 static void add_all(Queries& s, const void* values, int64_t base, int64_t n, int64_t column) {
-  alignas(32) float out[3 * kMaxHeadDim];
   int64_t r = 0;
-  for (; r + 3 <= s.rows; r += 3) {
-    for (int i = 0; i < 3; ++i) memcpy(out + i * s.d, s.out[r + i], s.d * sizeof(float));
-    add_values<TYPE, 3>(s.scores[r] + column, n, s.d, values, base, out);
-    for (int i = 0; i < 3; ++i) memcpy(s.out[r + i], out + i * s.d, s.d * sizeof(float));
-  }
-  for (; r < s.rows; ++r) add_values<TYPE, 1>(s.scores[r] + column, n, s.d, values, base, s.out[r]);
+  for (; r + 3 <= s.rows; r += 3) add_values<TYPE, 3>(s.scores[r] + column, n, s.d, values, base, s.out + r * s.d);
+  for (; r < s.rows; ++r) add_values<TYPE, 1>(s.scores[r] + column, n, s.d, values, base, s.out + r * s.d);
 }
 
 template <int TYPE>
@@ -244,11 +234,11 @@ void attention_item(const StepRows& rows, const LayerCache& cache, int32_t num_h
   const float* from = q + (rows.first[row] + first_token) * q_stride + j * s.group * d;
   for (int64_t r = 0; r < s.rows; ++r) {
     const float* in = from + r / s.group * q_stride + r % s.group * d;
-    for (int64_t i = 0; i < d; ++i) s.q[r][i] = in[i] * cache.scale;
-    memset(s.out[r], 0, d * sizeof(float));
+    for (int64_t i = 0; i < d; ++i) s.q[r * d + i] = in[i] * cache.scale;
     s.top[r] = -INFINITY;
     s.total[r] = 0;
   }
+  memset(s.out, 0, s.rows * d * sizeof(float));
   const int32_t* table = rows.tables + row * rows.table_width;
   const int64_t position = rows.start[row] + first_token;
   if (cache.type == kF32) attend_queries<kF32>(s, cache, table, j, position);
@@ -257,7 +247,7 @@ void attention_item(const StepRows& rows, const LayerCache& cache, int32_t num_h
   for (int64_t r = 0; r < s.rows; ++r) {
     const float inverse = 1.0f / s.total[r];
     float* dst = to + r / s.group * out_stride + r % s.group * d;
-    for (int64_t i = 0; i < d; ++i) dst[i] = s.out[r][i] * inverse;
+    for (int64_t i = 0; i < d; ++i) dst[i] = s.out[r * d + i] * inverse;
   }
 }
 
