@@ -25,3 +25,9 @@ def smollm2_path() -> Path:
 def gemma3_path() -> Path:
     """Gemma 3 270M, Q4_K_M GGUF; under terms to accept, so `make test` does not fetch it."""
     return _path("STOKER_TEST_GEMMA3")
+
+
+@pytest.fixture(scope="session")
+def minilm_path() -> Path:
+    """The folder of all-MiniLM-L6-v2."""
+    return _path("STOKER_TEST_MINILM")

@@ -46,7 +46,9 @@ def test_generated_pages_are_complete():
         "docs/caching.md",
         "docs/clients.md",
         "docs/cli.md",
+        "docs/embeddings.md",
         "docs/settings.md",
+        "docs/speech.md",
         "CHANGELOG.md",
     ],
 )

@@ -37,11 +37,13 @@ from stoker.models.formats import open_checkpoint
 from stoker.models.native_decoder import accelerate
 from stoker.namespace import namespace_of
 from stoker.numerics import Numerics, choose_numerics
+from stoker.transcription import speech_service
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from stoker.api import ApiState, MachineFigures
+    from stoker.api.speech.server import SpeechState
 
 log = logging.getLogger(__name__)
 
@@ -176,8 +178,14 @@ def load_served_model(settings: Settings, entry: ModelEntry | None = None) -> Se
 def build_app(served: Served) -> tuple[FastAPI, ApiState]:
     """The HTTP application of a loaded model, and its state."""
     from stoker.api import ApiSettings, ApiState, ModelFigures, create_app
+    from stoker.api.drain import Drain
+    from stoker.api.speech.front import SpeechFront
+    from stoker.app_embed import embed_service
 
     settings = served.settings
+    threads = choose_threads(settings.threads)
+    drain = Drain()
+    speech = speech_service(settings, device=served.device, threads=threads, engine=served.engine)
     sliding = sum(layer.window is not None for layer in served.layers)
     state = ApiState(
         text=served.text,
@@ -192,14 +200,17 @@ def build_app(served: Served) -> tuple[FastAPI, ApiState]:
             kv_budget_bytes=budget_bytes(settings.kv_budget),
             memory_budget_bytes=budget_bytes(settings.memory_budget),
         ),
-        machine=_machine_figures(served.device),
+        machine=machine_figures(served.device),
         compile_constraint=served.grammars.compile if served.grammars else None,
         list_models=list_models,
+        drain=drain,
+        speech=SpeechFront.of(speech, drain),
+        embed=embed_service(settings, device=served.device, threads=threads, host=served.engine.share),
     )
     return create_app(state), state
 
 
-def _machine_figures(device: str) -> MachineFigures:
+def machine_figures(device: str) -> MachineFigures:
     from stoker.api import MachineFigures
 
     if device == "cuda":
@@ -207,6 +218,25 @@ def _machine_figures(device: str) -> MachineFigures:
     else:
         ram_bytes, chip = machine.total_memory(), machine.cpu_name()
     return MachineFigures(chip, ram_bytes, machine.memory_bandwidth_gbs)
+
+
+def build_speech_app(settings: Settings, entry: ModelEntry) -> tuple[FastAPI, SpeechState]:
+    """The HTTP application of a server that only transcribes, and its state. Loads nothing, except with
+    `settings.preload`."""
+    from stoker.api import ApiSettings
+    from stoker.api.drain import Drain
+    from stoker.api.speech.front import SpeechFront
+    from stoker.api.speech.server import SpeechState, create_speech_app
+
+    device, threads = choose_device(settings.device), choose_threads(settings.threads)
+    if device == "cpu" and native.library() is not None:
+        native.set_num_threads(threads)
+        torch.set_num_threads(1)
+    service = speech_service(settings, device=device, threads=threads, entry=entry)
+    if settings.preload:
+        service.preload()
+    state = SpeechState(entry.id, SpeechFront.of(service, Drain()), ApiSettings.from_settings(settings))
+    return create_speech_app(state), state
 
 
 def choose_device(wanted: str) -> str:

@@ -17,8 +17,12 @@ from fastapi import FastAPI
 from tests.fakes import Script, ScriptedEngine, byte_text_model, text_script
 
 from stoker.api import ApiSettings, ApiState, create_app
+from stoker.api.drain import Drain
+from stoker.api.speech.front import SpeechFront
 from stoker.chat.model import TextModel
 from stoker.core import Constraint
+from stoker.embed.service import EmbedService
+from stoker.speech.service import SpeechService
 
 
 @dataclass
@@ -48,15 +52,21 @@ def make_front(
     text: TextModel | None = None,
     settings: ApiSettings | None = None,
     list_models: Callable[[], Any] = lambda: (),
+    speech: SpeechService | None = None,
+    embed: EmbedService | None = None,
     compile_constraint: Callable[[Constraint], None] | None = None,
     **engine_options: Any,
 ) -> Front:
     engine = ScriptedEngine(script or text_script("Hello there."), **engine_options)
+    drain = Drain()
     state = ApiState(
         text=text or byte_text_model(),
         engine=engine,
         settings=settings or ApiSettings(),
         list_models=list_models,
+        drain=drain,
+        speech=SpeechFront.of(speech, drain) if speech is not None else None,
+        embed=embed,
         compile_constraint=compile_constraint,
     )
     return Front(create_app(state), state, engine)

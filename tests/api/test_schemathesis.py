@@ -4,11 +4,17 @@ Left out: that an undocumented method is answered 405 (the contract says 404), a
 request is accepted where one field forbids another, which a schema cannot say.
 """
 
+import atexit
+import tempfile
+from pathlib import Path
+
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis import Case, GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance, unsupported_method
 from tests.api.fronts import make_front
+from tests.embed.services import tiny_service
+from tests.speech.fakes import FakeWhisper, make_service
 
 from stoker.api import ApiSettings
 
@@ -29,9 +35,34 @@ BETWEEN_FIELDS = (
     "the last message cannot be continued",
     "continue_final_message and add_generation_prompt",
     "a reply cannot be both continued and held to",
+    "`file` ",
+    "undecodable audio: ",
+    "empty audio ",
+    "float32 PCM chunk",
+    "beam_size requires temperature 0",
+    "timestamp_granularities[]=word requires",
+    "unsupported language: ",
+    "dimensions must be at most",
+    "`input` names token",
+    "`input` holds token ids",
+    "`input[",
+    "instruction and prompt_name",
+    "tiny/embedding has no prompt",
+    "this reranker takes no instruction",
+    "documents[",
+    "the query is too long",
 )
 
-_front = make_front(settings=ApiSettings(allowed_hosts=("testserver",)), max_context=2_000)
+schemathesis.serializer.alias(["audio/pcm", "audio/wav"], "application/octet-stream")
+
+_models = tempfile.TemporaryDirectory()
+atexit.register(_models.cleanup)
+_front = make_front(
+    settings=ApiSettings(allowed_hosts=("testserver",)),
+    embed=tiny_service(Path(_models.name)),
+    speech=make_service(FakeWhisper()),
+    max_context=2_000,
+)
 schema = schemathesis.openapi.from_asgi("/openapi.json", _front.app)
 schema.config.generation.update(modes=[GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 

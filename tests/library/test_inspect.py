@@ -44,6 +44,9 @@ def test_safetensors_checkpoint(tmp_path: Path) -> None:
         ({"architectures": ["WhisperForConditionalGeneration"], "model_type": "whisper"}, "speech"),
         ({"architectures": ["T5ForConditionalGeneration"], "is_encoder_decoder": True}, "other"),
         ({"architectures": ["BertForMaskedLM"]}, "other"),
+        ({"architectures": ["BertForSequenceClassification"], "id2label": {"0": "LABEL_0"}}, "rerank"),
+        ({"architectures": ["BertForSequenceClassification"], "id2label": {"0": "a", "1": "b"}}, "other"),
+        ({"architectures": ["BertForSequenceClassification"]}, "other"),
         ({"architectures": ["CLIPModel"], "vision_config": {}}, "other"),
         ({"architectures": None}, "text"),
     ],
@@ -62,6 +65,13 @@ def test_template_in_its_own_file_makes_it_a_chat_model(tmp_path: Path, name: st
 def test_embedding_pipeline_around_a_language_model(tmp_path: Path) -> None:
     write_json(write_checkpoint(tmp_path) / "modules.json", [])
     assert entry(tmp_path).kind == "embedding"
+
+
+def test_a_language_model_that_ranks_is_known_by_its_name(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path)
+    [found] = inspect_folder(tmp_path, Origin("Qwen/Qwen3-Reranker-0.6B", "hub"))
+    assert isinstance(found, ModelEntry)
+    assert found.kind == "rerank"
 
 
 def test_mlx_and_other_quantizations(tmp_path: Path) -> None:
@@ -177,6 +187,14 @@ def test_ctranslate2_whisper(tmp_path: Path) -> None:
     (tmp_path / "model.bin").write_bytes(b"\6\0\0\0" + b"\x0c\0WhisperSpec\0" + b"\3\0\0\0")
     found = entry(tmp_path)
     assert (found.format, found.kind, found.architecture) == ("ctranslate2", "speech", "whisper")
+
+
+def test_mlx_whisper_brings_no_tokenizer(tmp_path: Path) -> None:
+    write_json(tmp_path / "config.json", {"model_type": "whisper", "n_mels": 80})
+    np.savez(tmp_path / "weights.npz", x=np.zeros(3))
+    [found] = inspect_folder(tmp_path, Origin("mlx-community/whisper-tiny", "hub"))
+    assert isinstance(found, ModelEntry)
+    assert (found.format, found.kind, found.weights) == ("mlx", "speech", (tmp_path / "weights.npz",))
 
 
 def test_gguf_directly(tmp_path: Path) -> None:

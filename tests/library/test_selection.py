@@ -50,6 +50,10 @@ def test_sentence_transformers_stages() -> None:
     assert chosen == {"config.json", "model.safetensors", *stages}
 
 
+def test_mlx_whisper() -> None:
+    assert select("README.md", "config.json", "weights.npz") == {"config.json", "weights.npz"}
+
+
 def test_ctranslate2_whisper() -> None:
     names = {"config.json", "model.bin", "tokenizer.json", "vocabulary.txt"}
     assert select(*names) == names

@@ -37,7 +37,7 @@ def run_schedule(
             kv.plan(spans),
         )
         with torch.inference_mode():
-            out = model.forward(batch, kv)
+            out = model.forward(batch, kv).clone()
         assert out.dtype == torch.float32
         for (index, _), part in zip(step, out.split([length for _, length in step]), strict=True):
             logits[index].append(part)

@@ -86,6 +86,19 @@ def generation_docs(
     }
 
 
+def json_docs(request: type[BaseModel], reply: type[BaseModel], description: str) -> Docs:
+    """Keyword arguments for a route that takes one JSON object and answers with another."""
+    return {
+        "responses": {200: {"model": reply, "description": description}, **error_docs(*_REFUSALS)},
+        "openapi_extra": {
+            "requestBody": {
+                "required": True,
+                "content": {"application/json": {"schema": _ref(request)}},
+            },
+        },
+    }
+
+
 def read_docs(
     reply: type[BaseModel],
     description: str,
@@ -125,5 +138,5 @@ def _ref(model: type[BaseModel]) -> Docs:
 def _definitions(models: Sequence[type[BaseModel]]) -> dict[str, Any]:
     pairs: list[tuple[type[BaseModel], Literal["validation"]]] = [(model, "validation") for model in models]
     _, document = models_json_schema(pairs, ref_template=_REF)
-    definitions: dict[str, Any] = document["$defs"]
+    definitions: dict[str, Any] = document.get("$defs", {})
     return definitions

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from stoker.api.drain import Drain
 from stoker.api.engine_port import EngineLike
@@ -20,7 +20,13 @@ from stoker.config import Settings
 from stoker.core import Constraint
 from stoker.fit import Fit
 
+if TYPE_CHECKING:
+    from stoker.api.speech.front import SpeechFront
+    from stoker.embed.service import EmbedService
+
 MIB = 1024 * 1024
+# 200 MiB of audio: base64 carries four bytes for three, a form some lines around its parts.
+MAX_AUDIO_BODY_BYTES = 200 * MIB * 4 // 3 + 8 * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,7 @@ class ApiSettings:
     allowed_hosts: tuple[str, ...] = ()  # further Host names; "*" allows all
     allowed_origins: tuple[str, ...] = ()  # further web origins, "scheme://host:port"; "*" allows all
     max_body_bytes: int = 64 * MIB
+    max_audio_body_bytes: int = MAX_AUDIO_BODY_BYTES  # under /v1/audio/
     body_timeout_s: float = 300.0  # from the first byte of a body to its last
     heartbeat_s: float = 10.0  # silence on a stream before a keep-alive comment
     shutdown_timeout_s: float = 120.0  # how long running answers may finish once stopping
@@ -52,6 +59,9 @@ class ApiSettings:
             allowed_hosts=settings.allowed_hosts,
             allowed_origins=settings.allowed_origins,
             max_body_bytes=int(settings.body_limit * MIB),
+            max_audio_body_bytes=MAX_AUDIO_BODY_BYTES
+            if settings.sources.get("body_limit", "default") == "default"
+            else int(settings.body_limit * MIB),
             shutdown_timeout_s=settings.shutdown_timeout_ms / 1000,
             access_log=settings.access_log,
             batch=settings.batch,
@@ -111,9 +121,11 @@ class ApiState:
     # Makes a constraint ready for the engine, which may take seconds, or raises GrammarError.
     compile_constraint: Callable[[Constraint], None] | None = None  # None = grammars are switched off
     list_models: Callable[[], Sequence[ListedModel]] = _no_models  # may read the disk; run in a thread
+    embed: EmbedService | None = None  # embeddings and reranking; None = neither is served
     metrics: Metrics = field(default_factory=Metrics)
     drain: Drain = field(default_factory=Drain)
     responses: ResponseStore = field(default_factory=ResponseStore)
+    speech: SpeechFront | None = None  # None = this server does not transcribe
     workers: Executor = field(default_factory=_make_workers)  # prepare large requests
     started_at: float = field(default_factory=time.time)  # unix seconds
 

@@ -14,7 +14,21 @@ from collections.abc import Sequence
 import typer
 
 from stoker import __version__
-from stoker.cli import bench, cache, chat, doctor, generate, get, ls, rm, serve, version
+from stoker.cli import (
+    bench,
+    cache,
+    chat,
+    dictate,
+    doctor,
+    embed,
+    generate,
+    get,
+    ls,
+    rm,
+    serve,
+    transcribe,
+    version,
+)
 from stoker.cli.output import note
 
 HELP = """A private AI endpoint on this machine, speaking the OpenAI protocol.
@@ -23,6 +37,8 @@ HELP = """A private AI endpoint on this machine, speaking the OpenAI protocol.
   stoker serve                     start the server on http://127.0.0.1:8080
   stoker chat                      talk to a model in this terminal
   stoker generate "Why is the sky blue?"
+  stoker transcribe talk.mp3       speech to text
+  stoker embed --text "Hello."     a text's vector
   stoker get smollm2-135m-instruct download a model
   stoker ls                        the models on this machine
 
@@ -54,6 +70,9 @@ VERBS = {
     "serve": serve,
     "generate": generate,
     "chat": chat,
+    "transcribe": transcribe,
+    "dictate": dictate,
+    "embed": embed,
     "get": get,
     "ls": ls,
     "rm": rm,

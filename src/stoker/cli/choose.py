@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from stoker.errors import ModelNotFound
 
 if TYPE_CHECKING:
     from stoker.library import ModelEntry
+    from stoker.library.entry import ModelKind
 
 STARTER_MODEL = "smollm2-135m-instruct"  # downloaded on a fresh machine; small, real, free
 PREFERRED_MODELS = ("Qwen/Qwen3-4B", "HuggingFaceTB/SmolLM3-3B")  # general models, best first
@@ -36,8 +39,9 @@ def choose_model(models: Sequence[C], usable_bytes: int) -> C | None:
     return max(fitting, key=lambda model: model.size_bytes, default=None)
 
 
-def find_or_choose(wanted: str | None) -> ModelEntry:
+def find_or_choose(wanted: str | None, *, other_kinds: Collection[ModelKind] = ()) -> ModelEntry:
     """The model the user named, else the automatic choice, downloading the starter if need be.
+    A name may also be that of a model of `other_kinds`, when no model that generates has it.
 
     Raises ModelNotFound, AmbiguousModel or DownloadError.
     """
@@ -46,7 +50,12 @@ def find_or_choose(wanted: str | None) -> ModelEntry:
     from stoker.library import find_model, list_models
 
     if wanted is not None:
-        return find_model(wanted, kinds=("chat", "text"))
+        try:
+            return find_model(wanted, kinds=("chat", "text"))
+        except ModelNotFound:
+            if not other_kinds:
+                raise
+            return find_model(wanted, kinds=("chat", "text", *other_kinds))
     chosen = choose_model([model for model in list_models() if model.kind == "chat"], machine.usable_memory())
     if chosen is not None:
         return chosen

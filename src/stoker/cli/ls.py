@@ -41,7 +41,7 @@ def run(
       stoker ls qwen --max-size 10GB
       stoker ls --json
 
-    KIND says what a model is for: chat, text (no chat template), embedding, speech. Folders
+    KIND says what a model is for: chat, text (no chat template), embedding, rerank, speech. Folders
     and .gguf files elsewhere are not listed; name their path instead of an id.
     """
     from stoker.library import list_models

@@ -20,6 +20,8 @@ from stoker.config import Settings
 if TYPE_CHECKING:
     import socket
 
+    from stoker.app import Served
+    from stoker.app_embed import ServedEncoder
     from stoker.library import ModelEntry
 
 PROBE_TIMEOUT_S = 2.0
@@ -27,14 +29,18 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 NETWORK_SETTINGS = ("host", "port", "api_key", "allowed_hosts", "allowed_origins", "body_limit")
 SCHEDULING_SETTINGS = ("batch", "max_queued", "prefill_chunk", "kv_budget", "memory_budget", "prompt_cache")
 DISK_SETTINGS = ("ssd_cache", "ssd_cache_max", "ssd_cache_verify", "ssd_demote_idle", "generation_checkpoint")
+SPEECH_SETTINGS = ("whisper_model", "whisper_idle_unload", "whisper_resident", "preload", "vad_model")
+EMBED_SETTINGS = ("embedding_model", "rerank_model")
 PROCESS_SETTINGS = ("shutdown_timeout_ms", "log_level", "access_log")
 
 
 @with_settings(
     *MODEL_SETTINGS,
+    *EMBED_SETTINGS,
     *NETWORK_SETTINGS,
     *SCHEDULING_SETTINGS,
     *DISK_SETTINGS,
+    *SPEECH_SETTINGS,
     *SAMPLING_SETTINGS,
     *PROCESS_SETTINGS,
 )
@@ -52,6 +58,9 @@ def run(
       stoker serve                          automatic model, http://127.0.0.1:8080
       stoker serve smollm2 --port 9000
       stoker serve ~/models/llama.gguf --context-limit 8192
+      stoker serve whisper-base             transcription only
+      stoker serve --embedding-model all-minilm    embeddings beside the chat model
+      stoker serve all-minilm                      embeddings alone
       stoker serve --host 0.0.0.0 --api-key "$KEY"
 
     Without a model: a preferred downloaded one, else the largest downloaded one that fits the
@@ -62,7 +71,12 @@ def run(
         note(line)
     refuse_second_server(settings.port)
     with _bind(settings) as listener:
-        entry = find_or_choose(pick_model(settings, positional, query))
+        entry = find_or_choose(
+            pick_model(settings, positional, query), other_kinds=("speech", "embedding", "rerank")
+        )
+        if entry.kind == "speech":
+            _serve_speech(settings, entry, listener)
+            return
         note(loading_line(entry))
         _serve(settings, entry, listener)
 
@@ -76,15 +90,23 @@ def _serve(settings: Settings, entry: ModelEntry, listener: socket.socket) -> No
         configure_logging(settings)
         # The web framework is imported while the weights are read, which leaves the interpreter idle.
         threading.Thread(target=importlib.import_module, args=("stoker.api",)).start()
-        served = load_served_model(settings, entry)
-        app, state = build_app(served)
+        served: Served | ServedEncoder
+        if entry.kind in ("embedding", "rerank"):
+            from stoker.app_embed import build_encoder_app, load_served_encoder
+
+            served = load_served_encoder(settings, entry)
+            app, state = build_encoder_app(served)
+        else:
+            served = load_served_model(settings, entry)
+            app, state = build_app(served)
     gc.freeze()  # the modules and the model stay for good; later collections need not visit them
     stopping_at: list[float] = []
     try:
 
         def on_started() -> None:
             port = listener.getsockname()[1]
-            note(banner(settings, port, served.text.id, time.perf_counter() - started))
+            seconds = time.perf_counter() - started
+            note(banner(settings, port, served.text.id, seconds, EXAMPLES.get(entry.kind, CHAT_EXAMPLE)))
 
         def on_stopping() -> None:
             stopping_at.append(time.monotonic())
@@ -100,8 +122,34 @@ def _serve(settings: Settings, entry: ModelEntry, listener: socket.socket) -> No
     except OSError as error:  # another server began to listen while this one loaded
         fail(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}")
     finally:
+        if state.embed is not None:
+            state.embed.close()
         used_s = time.monotonic() - stopping_at[0] if stopping_at else 0.0
         served.close(flush_timeout_s=max(0.0, settings.shutdown_timeout_ms / 1000 - used_s))
+
+
+def _serve_speech(settings: Settings, entry: ModelEntry, listener: socket.socket) -> None:
+    """A server that only transcribes. Its weights come with the first take, or now with --preload."""
+    started = time.perf_counter()
+    with uncollected():
+        from stoker.app import build_speech_app
+        from stoker.server import build_server, configure_logging
+
+        configure_logging(settings)
+        app, state = build_speech_app(settings, entry)
+    gc.freeze()
+
+    def on_started() -> None:
+        note(speech_banner(settings, listener.getsockname()[1], entry.id, time.perf_counter() - started))
+
+    def on_stopping() -> None:
+        state.drain.begin()
+        note("Stopping.")
+
+    try:
+        build_server(app, settings, on_started=on_started, on_stopping=on_stopping).run(sockets=[listener])
+    except OSError as error:  # another server began to listen meanwhile
+        fail(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}")
 
 
 def ignored(settings: Settings) -> list[str]:
@@ -138,21 +186,51 @@ def refuse_second_server(port: int) -> None:
     )
 
 
-def banner(settings: Settings, port: int, model_id: str, seconds: float) -> str:
+CHAT_EXAMPLE = ("chat/completions", '{"messages": [{"role": "user", "content": "Say hello."}]}')
+EXAMPLES = {
+    "embedding": ("embeddings", '{"input": ["Hello."]}'),
+    "rerank": ("rerank", '{"query": "A greeting", "documents": ["Hello.", "Goodbye."]}'),
+}
+
+
+def banner(
+    settings: Settings,
+    port: int,
+    model_id: str,
+    seconds: float,
+    example: tuple[str, str] = CHAT_EXAMPLE,
+) -> str:
     """What to do now that the server is ready."""
-    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    key = ' -H "Authorization: Bearer $STOKER_API_KEY"' if settings.api_key else ""
-    body = '{"messages": [{"role": "user", "content": "Say hello."}]}'
-    lines = [
+    url, key = _address(settings, port)
+    path, body = example
+    return _with_warning(
+        settings,
         f"{model_id} is ready in {seconds:.1f} s at {url} (OpenAI base URL: {url}/v1, API: {url}/docs)",
-        f"Try: curl {url}/v1/chat/completions -H 'content-type: application/json'{key} -d '{body}'",
-    ]
-    if settings.host not in LOOPBACK and settings.api_key is None:
-        lines.append(
-            f"Warning: everyone who can reach {settings.host} can use this server; consider --api-key."
-        )
-    return "\n".join(lines)
+        f"Try: curl {url}/v1/{path} -H 'content-type: application/json'{key} -d '{body}'",
+    )
+
+
+def speech_banner(settings: Settings, port: int, model_id: str, seconds: float) -> str:
+    url, key = _address(settings, port)
+    return _with_warning(
+        settings,
+        f"{model_id} is ready in {seconds:.1f} s at {url}, for transcription only (OpenAI: {url}/v1)",
+        f"Try: curl {url}/v1/audio/transcriptions{key} -F file=@recording.mp3",
+    )
+
+
+def _address(settings: Settings, port: int) -> tuple[str, str]:
+    """The server's URL, and what curl needs to be let in."""
+    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
+    key = ' -H "Authorization: Bearer $STOKER_API_KEY"' if settings.api_key else ""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}", key
+
+
+def _with_warning(settings: Settings, *lines: str) -> str:
+    if settings.host in LOOPBACK or settings.api_key is not None:
+        return "\n".join(lines)
+    warning = f"Warning: everyone who can reach {settings.host} can use this server; consider --api-key."
+    return "\n".join([*lines, warning])
 
 
 def _bind(settings: Settings) -> socket.socket:

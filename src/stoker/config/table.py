@@ -111,6 +111,23 @@ class Settings:
         group="Model",
     )
 
+    embedding_model: str | None = _declare(
+        None,
+        "str",
+        "model for /v1/embeddings beside the chat model; `none` serves no embeddings",
+        flags="--embedding-model",
+        group="Model",
+        default_help="the first downloaded embedding model, loaded when first asked for",
+    )
+    rerank_model: str | None = _declare(
+        None,
+        "str",
+        "cross-encoder for /v1/rerank; `none` serves no reranking",
+        flags="--rerank-model",
+        group="Model",
+        default_help="the first downloaded reranker, loaded when first asked for",
+    )
+
     # Network
     host: str = _declare("127.0.0.1", "str", "address to listen on", flags="--host", group="Network")
     port: int = _declare(
@@ -308,6 +325,48 @@ class Settings:
         unit="GiB",
         low=0,
         high=1_000_000,
+    )
+
+    # Speech
+    whisper_model: str | None = _declare(
+        None,
+        "str",
+        "speech model that answers audio requests: part of the name of a downloaded one, or a folder",
+        flags="--whisper-model",
+        group="Speech",
+        default_help="the first downloaded Whisper model",
+    )
+    whisper_idle_unload: float = _declare(
+        0.0,
+        "float",
+        "keep the speech model's weights in memory for so long after a take; 0 releases them at once",
+        flags="--whisper-idle-unload",
+        group="Speech",
+        unit="SECONDS",
+        low=0,
+        high=1_000_000,
+    )
+    whisper_resident: bool = _declare(
+        False,
+        "bool",
+        "never release the speech model's weights once they are loaded",
+        flags="--whisper-resident",
+        group="Speech",
+    )
+    preload: bool = _declare(
+        False,
+        "bool",
+        "on a server that only transcribes: load the weights before listening",
+        flags="--preload",
+        group="Speech",
+    )
+    vad_model: Path | None = _declare(  # noqa: RUF009 (a field, like the others)
+        None,
+        "path",
+        "weights of Silero's voice activity network, TorchScript or safetensors",
+        flags="--vad-model",
+        group="Speech",
+        default_help="those of the silero-vad package",
     )
 
     # Sampling defaults: a request's own fields win over them

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -51,6 +52,8 @@ from stoker.models.base import CausalLM
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+IDLE_SLICE_S = 0.05  # of shared work when no row runs: how long a new request may have to wait for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ class MeasuredKV(KVLayout, Protocol):
 
 
 class Engine:
-    """Continuous batching over one model. `submit`, `run_exclusive`, `stats` and `close` are
+    """Continuous batching over one model. `submit`, `run_exclusive`, `share`, `stats` and `close` are
     thread-safe."""
 
     def __init__(
@@ -170,6 +173,8 @@ class Engine:
         self._outbox: list[tuple[GenerationHandle, list[Event]]] = []
         self._staged: dict[GenerationHandle, Ticket] = {}  # they wait for their prompt to come from disk
         self._exclusive: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._between: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._shared: deque[Callable[[float], bool]] = deque()
         self._prefix_hits = self._prefix_misses = self._prefix_scans = 0
         self._session_hits = self._session_misses = 0
         self._submitted_rows = self._steps = self._prompt_tokens = self._generated_tokens = 0
@@ -241,6 +246,24 @@ class Engine:
                 raise Unavailable("the server is shutting down")
             self._post(lambda: self._exclusive.append((work, future)))
         return future
+
+    def run_between(self, work: Callable[[], T]) -> Future[T]:
+        """Runs `work` on the engine thread between two steps: rows stay where they are and go on after it.
+        One piece of work runs before each step, so long work in pieces slows rows down without stalling
+        them. Cancelling the future while it waits takes the work back."""
+        future: Future[T] = Future()
+        with self._changed:
+            if self._closing:
+                raise Unavailable("the server is shutting down")
+            self._post(lambda: self._between.append((work, future)))
+        return future
+
+    def share(self, work: Callable[[float], bool]) -> None:
+        """Work that needs the processor beside the rows: `work(seconds)` is called between steps, on
+        the engine thread, until it returns True. While rows run it is given as long as their last
+        step took, so that neither waits for the other's end."""
+        with self._changed:
+            self._post(lambda: self._shared.append(work))
 
     def close_session(self, label: str) -> None:
         """Forgets what the session published last; requests under way no longer count as its own.
@@ -346,6 +369,7 @@ class Engine:
 
     # Everything below runs on the engine thread.
 
+    @torch.inference_mode()
     def _run(self) -> None:
         while self._take_messages():
             try:
@@ -355,7 +379,7 @@ class Engine:
                 self._fail_all(error)
         for handle in list(self._rows):
             self._cancel(handle)
-        for _, future in self._exclusive:
+        for _, future in (*self._exclusive, *self._between):
             future.cancel()
 
     def _take_messages(self) -> bool:
@@ -374,21 +398,35 @@ class Engine:
         return not self._stopped and bool(self._has_work() or self._staged or not self._closing)
 
     def _has_work(self) -> bool:
-        return bool(self._scheduler.running or self._scheduler.waiting or self._exclusive)
+        return bool(
+            self._scheduler.running
+            or self._scheduler.waiting
+            or self._exclusive
+            or self._between
+            or self._shared
+        )
 
     def _turn(self) -> None:
         """Schedule, run, account for the result."""
+        if self._between:
+            self._deliver()
+            _run_one(self._between)
         if self._exclusive and not self._scheduler.running:
-            self._run_one_exclusive()
+            _run_one(self._exclusive)
         step = self._scheduler.schedule(admit=not self._exclusive)
         if not step:
             self._deliver()
+            self._run_one_shared(IDLE_SLICE_S)
             return
+        began = time.monotonic()
         batch = self._executor.prepare(step)
         self._deliver()
         results = self._executor.run(step, batch)
         self._steps += 1
         self._account(step, results)
+        if self._shared:
+            self._deliver()
+            self._run_one_shared(time.monotonic() - began)
 
     def _account(self, step: list[Scheduled], results: list[Sampled | RowFailure | None]) -> None:
         events: dict[GenerationHandle, list[Event]] = {}
@@ -523,14 +561,27 @@ class Engine:
             self._drop(handle, publish=False)
             handle.deliver([ErrorEvent(message)])
 
-    def _run_one_exclusive(self) -> None:
-        work, future = self._exclusive.popleft()
-        if not future.set_running_or_notify_cancel():
+    def _run_one_shared(self, seconds: float) -> None:
+        if not self._shared:
             return
+        work = self._shared.popleft()
         try:
-            future.set_result(work())
-        except Exception as error:
-            future.set_exception(error)
+            done = work(seconds)
+        except Exception:  # it is not the rows' fault
+            log.exception("shared work failed")
+            return
+        if not done:
+            self._shared.append(work)
+
+
+def _run_one(waiting: deque[tuple[Callable[[], Any], Future[Any]]]) -> None:
+    work, future = waiting.popleft()
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(work())
+    except Exception as error:
+        future.set_exception(error)
 
 
 def _completes_grammar(row: Row, token_id: int) -> bool:

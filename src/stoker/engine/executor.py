@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from stoker.engine.sampling import RowFailure, Sampled, sample
@@ -36,9 +37,9 @@ class Executor:
             self._int64(token_ids), self._int64(positions), self._int64(logits_at), self._kv.plan(spans)
         )
 
-    @torch.inference_mode()
     def run(self, step: Sequence[Scheduled], batch: StepBatch) -> list[Sampled | RowFailure | None]:
-        """Computes the step. One result per item, None where the row has more to compute."""
+        """Computes the step, in the caller's `torch.inference_mode`. One result per item, None where the
+        row has more to compute."""
         logits = self._model.forward(batch, self._kv)
         complete = [item.row.sampler for item in step if item.completes]
         if not complete:
@@ -48,4 +49,5 @@ class Executor:
         return [next(sampled) if item.completes else None for item in step]
 
     def _int64(self, values: list[int]) -> torch.Tensor:
-        return torch.tensor(values, dtype=torch.int64, device=self._device)
+        # By way of NumPy, which is ten times faster for a few numbers.
+        return torch.from_numpy(np.array(values, dtype=np.int64)).to(self._device)

@@ -44,6 +44,10 @@ class DecoderLayer(ctypes.Structure):
     )
 
 
+class Rope(ctypes.Structure):
+    _fields_ = (("frequencies", c_void_p), ("half", c_int64), ("factor", c_float), ("padding", c_int32))
+
+
 class Decoder(ctypes.Structure):
     _fields_ = (
         ("hidden", c_int64),
@@ -51,6 +55,8 @@ class Decoder(ctypes.Structure):
         ("intermediate", c_int64),
         ("num_layers", c_int64),
         ("layers", ctypes.POINTER(DecoderLayer)),
+        ("ropes", ctypes.POINTER(Rope)),
+        ("num_ropes", c_int64),
         ("embedding", QMatrix),
         ("norm", Norm),
         ("head", Projection),
@@ -61,17 +67,13 @@ class Decoder(ctypes.Structure):
     )
 
 
-class Angles(ctypes.Structure):
-    _fields_ = (("cos", c_void_p), ("sin", c_void_p), ("size", c_int64))
-
-
 class DecoderStep(ctypes.Structure):
     _fields_ = (
         ("num_tokens", c_int64),
         ("num_logits", c_int64),
         ("token_ids", c_void_p),
+        ("positions", c_void_p),
         ("logits_at", c_void_p),
         ("rows", c_void_p),
-        ("angles", ctypes.POINTER(Angles)),
         ("logits", c_void_p),
     )

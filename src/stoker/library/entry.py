@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 ModelFormat = Literal["safetensors", "mlx", "gguf", "ctranslate2"]
-ModelKind = Literal["chat", "text", "embedding", "speech", "other"]
+ModelKind = Literal["chat", "text", "embedding", "rerank", "speech", "other"]
 ModelSource = Literal["hub", "store", "path"]
 
 

@@ -26,6 +26,7 @@ _GGUF_SIDE_ARCHITECTURES = {"clip", "imatrix"}
 _GGUF_EMBEDDING_ARCHITECTURES = {"bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "gemma-embedding"}
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "vocabulary.txt",
                     "vocabulary.json", "spiece.model", "sentencepiece.bpe.model", "tekken.json")  # fmt: skip
+_MLX_NPZ = "weights.npz"
 _CT2_WHISPER_MAGIC = b"\x06\x00\x00\x00\x0c\x00WhisperSpec\x00"
 
 
@@ -77,10 +78,15 @@ def _inspect_checkpoint(folder: Path, origin: Origin) -> Found | None:
     if _is_ct2_whisper(folder):
         return _entry(folder, origin, [folder / "model.bin"], "ctranslate2", "speech", "whisper", {})
     shards = find_shards(folder)
+    is_whisper = config.get("model_type") == "whisper"
+    if not shards and is_whisper and (folder / _MLX_NPZ).is_file():
+        return _entry(folder, origin, [folder / _MLX_NPZ], "mlx", "speech", "whisper", {})
     if not shards:
         return _without_weights(folder, origin)
     names = [name for shard in shards for name in read_tensor_names(shard)]
-    if origin.source == "hub" and not any((folder / name).is_file() for name in _TOKENIZER_FILES):
+    # MLX's Whisper comes without a tokenizer; another checkpoint's serves.
+    needs_tokenizer = origin.source == "hub" and not is_whisper
+    if needs_tokenizer and not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         return Unusable(origin.id, folder, "has no tokenizer (download not finished?)")
     text = _object(config.get("text_config")) or config
     is_mlx = isinstance(config.get("quantization"), dict)
@@ -90,7 +96,7 @@ def _inspect_checkpoint(folder: Path, origin: Origin) -> Found | None:
         origin,
         shards,
         "mlx" if is_mlx else "safetensors",
-        _config_kind(folder, config),
+        _config_kind(folder, config, origin.id),
         str(config.get("model_type") or "unknown"),
         {
             "quant_bits": _integer(quant.get("bits")) or (4 if quant.get("load_in_4bit") else None),
@@ -110,12 +116,15 @@ def _without_weights(folder: Path, origin: Origin) -> Found | None:
     return Unusable(origin.id, folder, "has a config.json but no weights (download not finished?)")
 
 
-def _config_kind(folder: Path, config: dict[str, Any]) -> ModelKind:
+def _config_kind(folder: Path, config: dict[str, Any], name: str) -> ModelKind:
     model_type = str(config.get("model_type") or "")
     architectures = config.get("architectures")
     names = [str(name) for name in architectures] if isinstance(architectures, list) else []
     if model_type == "whisper":
         return "speech"
+    # Qwen3-Reranker is a language model that only its name and its prompt tell from a chat model.
+    if "rerank" in name.casefold() or (names and all(_gives_one_score(config, one) for one in names)):
+        return "rerank"
     if (folder / "modules.json").is_file():  # a sentence-transformers pipeline around any architecture
         return "embedding"
     if config.get("is_encoder_decoder"):
@@ -125,6 +134,13 @@ def _config_kind(folder: Path, config: dict[str, Any]) -> ModelKind:
     # A bare encoder of text; image and audio encoders have no vocabulary.
     is_text = "vocab_size" in config and "vision_config" not in config
     return "embedding" if is_text and all(name.endswith("Model") for name in names) else "other"
+
+
+def _gives_one_score(config: dict[str, Any], architecture: str) -> bool:
+    """A classifier of one label: how relevant the second text is to the first."""
+    labels = config.get("id2label")
+    count = len(labels) if isinstance(labels, dict) else config.get("num_labels")
+    return architecture.endswith("ForSequenceClassification") and count == 1
 
 
 def _has_template(folder: Path) -> bool:

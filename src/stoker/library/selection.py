@@ -58,6 +58,8 @@ def _dense_weights(sizes: Mapping[str, int | None]) -> list[str]:
     chosen = [name for name in plain if not name.startswith(("adapter", "consolidated"))]
     if chosen:
         return [*chosen, _INDEX] if _INDEX in sizes else chosen
+    if "weights.npz" in sizes:  # MLX's Whisper
+        return ["weights.npz"]
     vocabulary = {"vocabulary.txt", "vocabulary.json"} & sizes.keys()
     return ["model.bin"] if "model.bin" in sizes and vocabulary else []
 

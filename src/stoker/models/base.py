@@ -37,5 +37,5 @@ class CausalLM(Protocol):
     facts: ModelFacts
 
     def forward(self, batch: StepBatch, kv: KVLayout) -> torch.Tensor:
-        """Logits, float32 [L, vocab_size]. Appends the step's tokens to `kv`."""
+        """Logits, float32 [L, vocab_size], good until the next call. Appends the step's tokens to `kv`."""
         ...

@@ -24,6 +24,7 @@ from stoker.models.layers.decoder import Decoder, DecoderLayer
 from stoker.models.layers.linear import Linear, SideBySide
 from stoker.models.layers.mlp import GatedMLP, find_activation
 from stoker.models.layers.norm import RMSNorm
+from stoker.models.layers.rope import Rope
 
 _ACTIVATIONS = {F.silu: 0, find_activation("gelu_pytorch_tanh"): 1, F.gelu: 2, F.relu: 3}
 
@@ -42,6 +43,7 @@ class NativeDecoder:
         self._step = library.stoker_decoder_step
         self._scratch = library.stoker_scratch_new()
         self._layers = (form.DecoderLayer * len(model.layers))(*map(_layer, model.layers))
+        self._ropes = (form.Rope * len(model.ropes))(*map(_rope, model.ropes))
         first = model.layers[0]
         self._decoder = form.Decoder(
             model.norm.weight.shape[0],
@@ -49,6 +51,8 @@ class NativeDecoder:
             _gate_up(first.mlp)[1],
             len(model.layers),
             self._layers,
+            self._ropes,
+            len(model.ropes),
             _packed(model.embedding).matrix,
             _norm(model.norm),
             _projection([(model.head, None, 0)]),
@@ -60,24 +64,25 @@ class NativeDecoder:
         if len({layer.attention.num_heads for layer in model.layers}) > 1:
             raise Unsuitable
         self._bound: KVLayout | None = None
+        # Kept: memory fresh from the system would be paid for page by page in every step.
+        self._logits = torch.empty(0, self.facts.vocab_size)
 
     def forward(self, batch: StepBatch, kv: KVLayout) -> torch.Tensor:
         if not isinstance(kv, NativePagedKV):
             return self.model.forward(batch, kv)
         if self._bound is not kv:
             self._bind(kv)
-        angles = [rope.at(batch.positions) for rope in self.model.ropes]
-        described = (form.Angles * max(1, len(angles)))(
-            *(form.Angles(a.cos.data_ptr(), a.sin.data_ptr(), a.cos.shape[-1]) for a in angles)
-        )
-        logits = torch.empty(batch.logits_at.shape[0], self.facts.vocab_size)
+        count = batch.logits_at.shape[0]
+        if count > self._logits.shape[0]:
+            self._logits = torch.empty(count, self.facts.vocab_size)
+        logits = self._logits[:count]
         step = form.DecoderStep(
             batch.token_ids.shape[0],
             batch.logits_at.shape[0],
             batch.token_ids.data_ptr(),
+            batch.positions.data_ptr(),
             batch.logits_at.data_ptr(),
             batch.plan.pointer,
-            described,
             logits.data_ptr(),
         )
         self._step(
@@ -145,6 +150,11 @@ def _norm(norm: Any) -> form.Norm:
         return form.Norm(None, 0.0, 0)
     assert norm.weight.is_contiguous()
     return form.Norm(norm.weight.data_ptr(), norm.eps.item(), 0)
+
+
+def _rope(rope: Rope) -> form.Rope:
+    half = rope.frequencies.shape[0] // 2  # the second half repeats the first
+    return form.Rope(rope.frequencies.data_ptr(), half, rope.factor, 0)
 
 
 PartOf = tuple[Any, torch.Tensor | None, int]  # matrix, bias, first output column

@@ -10,13 +10,19 @@ from stoker.api.errors import RequestTimeout
 from stoker.api.guards.refuse import refuse
 from stoker.errors import InvalidRequest, PayloadTooLarge
 
+_AUDIO_PREFIX = "/v1/audio/"
+
 
 class BodyGuard:
-    """`timeout_s` runs from the first wait for the body to its last byte."""
+    """`timeout_s` runs from the first wait for the body to its last byte. Uploads of audio have a limit of
+    their own."""
 
-    def __init__(self, app: ASGIApp, *, max_bytes: int, timeout_s: float) -> None:
+    def __init__(
+        self, app: ASGIApp, *, max_bytes: int, timeout_s: float, max_audio_bytes: int | None = None
+    ) -> None:
         self._app = app
         self._max_bytes = max_bytes
+        self._max_audio_bytes = max_bytes if max_audio_bytes is None else max_audio_bytes
         self._timeout_s = timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -26,13 +32,16 @@ class BodyGuard:
         length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         if not length.isdigit():
             await refuse(scope, receive, send, InvalidRequest("invalid Content-Length"))
-        elif int(length) > self._max_bytes:
+            return
+        is_audio = scope["path"].startswith(_AUDIO_PREFIX)
+        max_bytes = self._max_audio_bytes if is_audio else self._max_bytes
+        if int(length) > max_bytes:
             # The rest of the body is still on its way; the connection is of no further use.
-            await refuse(scope, receive, send, self._too_large(), {"connection": "close"})
+            await refuse(scope, receive, send, _too_large(max_bytes), {"connection": "close"})
         else:
-            await self._app(scope, self._limited(receive), send)
+            await self._app(scope, self._limited(receive, max_bytes), send)
 
-    def _limited(self, receive: Receive) -> Receive:
+    def _limited(self, receive: Receive, max_bytes: int) -> Receive:
         loop = asyncio.get_running_loop()
         num_bytes = 0
         deadline: float | None = None
@@ -49,12 +58,13 @@ class BodyGuard:
             except TimeoutError:
                 raise RequestTimeout(f"the body took longer than {self._timeout_s:g} s to arrive") from None
             num_bytes += len(message.get("body", b""))
-            if num_bytes > self._max_bytes:
-                raise self._too_large()
+            if num_bytes > max_bytes:
+                raise _too_large(max_bytes)
             complete = not message.get("more_body", False)
             return message
 
         return receive_limited
 
-    def _too_large(self) -> PayloadTooLarge:
-        return PayloadTooLarge(f"the request body is larger than {self._max_bytes} bytes")
+
+def _too_large(max_bytes: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"the request body is larger than {max_bytes} bytes")

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from stoker.api.speech.schema import TranscriptionBlock
 from stoker.api.system.disk import DiskCacheStats
 
 
@@ -123,4 +124,5 @@ class Stats(BaseModel):
     ssd_cache: DiskCacheStats | None = None  # left out without a disk cache
     admission: AdmissionStats
     batch: BatchStats
+    transcription: TranscriptionBlock | None = None  # left out until a Whisper checkpoint is known
     process: ProcessStats

@@ -6,6 +6,7 @@ from typing import Any
 
 import psutil
 
+from stoker.api.speech.unload import transcription_object
 from stoker.api.state import ApiState
 from stoker.api.system.disk import disk_object
 
@@ -24,8 +25,17 @@ def stats_object(state: ApiState) -> dict[str, Any]:
         **disk_object(state),
         "admission": _admission(state),
         "batch": _batch(state),
+        **_transcription(state),
         "process": _process(state),
     }
+
+
+def _transcription(state: ApiState) -> dict[str, Any]:
+    """Once a request has found a checkpoint."""
+    front = state.speech
+    if front is None or front.service.known_checkpoint is None:
+        return {}
+    return {"transcription": transcription_object(front)}
 
 
 def _prompt_cache(state: ApiState) -> dict[str, Any]:

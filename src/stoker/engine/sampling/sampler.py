@@ -53,7 +53,7 @@ def sample(
     log-probabilities do not see it. The rows are not changed: call `accept` with what is kept.
     """
     assert logits.dtype == torch.float32
-    assert len(logits) == len(rows)
+    assert logits.shape[0] == len(rows)
     masks = [None] * len(rows) if allowed is None else allowed
     if logits.device.type != "cpu" and _is_argmax(rows, masks):
         return _argmax(logits)

@@ -27,6 +27,7 @@ struct Scratch {
   std::vector<float> last;      // rows whose logits are wanted [L, hidden]
   Input shared;
   std::vector<Input> own;       // one a thread
+  std::vector<std::vector<float>> angles;  // of each rope: [T][cosines, sines]
   int64_t num_cursors = 0;
   std::unique_ptr<std::atomic<int64_t>[]> cursors;  // how much of each phase is claimed
 };
@@ -199,14 +200,11 @@ static void add_projection(const Worker& me, const Projection& p, const Input& i
   team_barrier(me.team);
 }
 
-static void rotate(float* head, const Angles& angles, int64_t token) {
-  const int64_t half = angles.size / 2;
-  const float* cos = angles.cos + token * angles.size;
-  const float* sin = angles.sin + token * angles.size;
+static void rotate(float* head, int64_t half, const float* cos, const float* sin) {
   for (int64_t i = 0; i < half; ++i) {
     const float a = head[i], b = head[half + i];
-    head[i] = a * cos[i] + b * sin[i];
-    head[half + i] = b * cos[half + i] + a * sin[half + i];
+    head[i] = a * cos[i] - b * sin[i];
+    head[half + i] = b * cos[i] + a * sin[i];
   }
 }
 
@@ -220,7 +218,10 @@ static void turn_heads(const Worker& me, const DecoderLayer& layer, int64_t toke
       const Norm norm = {layer.head_norm.weight + h * d, layer.head_norm.eps, 0};
       rms_norm(head, d, norm, head);
     }
-    if (layer.rope >= 0) rotate(head, me.step.angles[layer.rope], token);
+    if (layer.rope < 0) continue;
+    const int64_t half = me.decoder.ropes[layer.rope].half;
+    const float* angles = me.s.angles[layer.rope].data() + token * 2 * half;
+    rotate(head, half, angles, angles + half);
   }
 }
 
@@ -337,6 +338,7 @@ static void decoder_job(int tid, int n, void* context) {
 
 EXPORT void stoker_qrows(const QMatrix* w, const int64_t* ids, int64_t count, float* out);
 
+// The residual stream's beginning, and the angles of the step's positions.
 static void embed(const Worker& me) {
   const Decoder& d = me.decoder;
   int64_t first, last;
@@ -345,6 +347,17 @@ static void embed(const Worker& me) {
   stoker_qrows(&d.embedding, me.step.token_ids + first, last - first, x);
   if (d.embedding_scale != 1.0f) {
     for (int64_t i = 0; i < (last - first) * d.hidden; ++i) x[i] *= d.embedding_scale;
+  }
+  for (int64_t r = 0; r < d.num_ropes; ++r) {
+    const Rope& rope = d.ropes[r];
+    for (int64_t t = first; t < last; ++t) {
+      float* angles = me.s.angles[r].data() + t * 2 * rope.half;
+      for (int64_t i = 0; i < rope.half; ++i) {
+        const float phase = (float)me.step.positions[t] * rope.frequencies[i];
+        angles[i] = cosf(phase) * rope.factor;
+        angles[rope.half + i] = sinf(phase) * rope.factor;
+      }
+    }
   }
   team_barrier(me.team);
 }
@@ -370,6 +383,8 @@ EXPORT void stoker_decoder_step(Team* team, Scratch* s, const Decoder* decoder, 
   s->gated.resize(count * decoder->intermediate);
   s->last.resize(step->num_logits * decoder->hidden);
   s->own.resize(team_size(team));
+  s->angles.resize(decoder->num_ropes);
+  for (int64_t r = 0; r < decoder->num_ropes; ++r) s->angles[r].resize(count * 2 * decoder->ropes[r].half);
   const int64_t phases = decoder->num_layers * kPhasesPerLayer + 1;  // and the head
   if (s->num_cursors < phases) {
     s->cursors.reset(new std::atomic<int64_t>[phases]);

@@ -33,15 +33,24 @@ struct DecoderLayer {
   Projection gate_up;       // parts[0] = gate, parts[1] = up
   Projection down;
   LayerCache cache;
-  int32_t rope;             // which angles; -1 = none
+  int32_t rope;             // which of the decoder's; -1 = none
   int32_t activation;
   float residual_scale;
+  int32_t padding_;
+};
+
+struct Rope {          // turns the first 2 * half dimensions of a head
+  const float* frequencies;  // [half]
+  int64_t half;
+  float factor;              // of cos and sin
   int32_t padding_;
 };
 
 struct Decoder {
   int64_t hidden, num_heads, intermediate, num_layers;
   const DecoderLayer* layers;
+  const Rope* ropes;
+  int64_t num_ropes;
   QMatrix embedding;
   Norm norm;
   Projection head;
@@ -49,17 +58,12 @@ struct Decoder {
   int32_t padding_;
 };
 
-struct Angles {        // of one rope: [T, size], the first half of `sin` negated
-  const float* cos;
-  const float* sin;
-  int64_t size;
-};
 
 struct DecoderStep {
   int64_t num_tokens, num_logits;
   const int64_t* token_ids;   // [T]
+  const int64_t* positions;   // [T]
   const int64_t* logits_at;   // [L]
   const StepRows* rows;
-  const Angles* angles;
   float* logits;              // [L, vocabulary]
 };

@@ -63,11 +63,16 @@ class SafetensorsCheckpoint:
     def __init__(self, folder: Path, config: dict[str, Any]) -> None:
         self.folder = folder
         self.config = config
-        self._entries: dict[str, Entry] = {}
-        for path in weight_files(folder):
-            self._entries.update(read_header(MappedFile(path)))
-        _check_index(folder, self._entries)
+        self._entries = self._read_entries(folder)
         self.nbytes = sum(entry.nbytes for entry in self._entries.values())
+
+    def _read_entries(self, folder: Path) -> dict[str, Entry]:
+        """Where every tensor lies; another container of tensors replaces this."""
+        entries: dict[str, Entry] = {}
+        for path in weight_files(folder):
+            entries.update(read_header(MappedFile(path)))
+        _check_index(folder, entries)
+        return entries
 
     def names(self) -> Iterable[str]:
         return self._entries.keys()

@@ -37,7 +37,7 @@ class Angles:
 class Rope:
     """One set of frequencies; a model has one or two."""
 
-    __slots__ = ("frequencies", "signs")
+    __slots__ = ("factor", "frequencies", "signs")
 
     def __init__(
         self, parameters: Mapping[str, Any], head_dim: int, max_context: int, device: torch.device
@@ -45,8 +45,9 @@ class Rope:
         """`parameters` as hyperparameters.rope_parameters gives them."""
         size = int(head_dim * parameters.get("partial_rotary_factor", 1.0))
         frequencies, factor = inverse_frequencies(parameters, size, max_context)
+        self.factor = factor  # the variant's scaling of cos and sin
         self.frequencies = torch.cat((frequencies, frequencies)).to(device)  # [R]
-        signs = torch.full((size,), factor)  # the variant's scaling of cos and sin
+        signs = torch.full((size,), factor)
         signs[: size // 2] *= -1
         self.signs = signs.to(device)
 
@@ -54,4 +55,4 @@ class Rope:
         """Angles for int64 positions [T]."""
         # Cheaper than a table: a few microseconds a step, no growth, no synchronization.
         phases = positions[:, None, None] * self.frequencies
-        return Angles(phases.cos() * self.signs[-1], phases.sin() * self.signs)
+        return Angles(phases.cos() * self.factor, phases.sin() * self.signs)

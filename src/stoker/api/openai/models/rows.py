@@ -16,6 +16,11 @@ ENDPOINTS = (
     "POST /v1/messages",
     "POST /v1/messages/count_tokens",
     "POST /v1/responses",
+    "POST /v1/embeddings",
+    "POST /v1/rerank",
+    "POST /v1/audio/transcriptions",
+    "POST /v1/audio/translations",
+    "POST /v1/audio/sessions",
     "GET /v1/models",
     "GET /health",
     "GET /stats",
@@ -27,10 +32,11 @@ ENDPOINTS = (
 def served_row(state: ApiState) -> dict[str, Any]:
     text = state.text
     is_chat = text.template is not None
+    is_embedding = state.embed is not None and text.id == state.embed.embedding_id()
     abilities = {
         "tools": False,
         "structured_output": False,
-        "embeddings": False,
+        "embeddings": is_embedding,
         "vision": False,
         "audio": False,
         "adapters": False,
@@ -49,7 +55,7 @@ def served_row(state: ApiState) -> dict[str, Any]:
         "mtp": False,
         "capabilities": {
             "chat_completions": is_chat,
-            "text_completions": True,
+            "text_completions": not is_embedding,
             "anthropic_messages": False,
             "responses": False,
             "streaming": True,
@@ -72,6 +78,7 @@ def all_rows(state: ApiState) -> list[dict[str, Any]]:
     """The served model first. Reads the disk: call it in a thread."""
     rows = [served_row(state)]
     created = int(state.started_at)
+    embedding = state.embed.embedding_id() if state.embed is not None else None
     try:
         listed = state.list_models()
     except (OSError, StokerError):
@@ -81,7 +88,6 @@ def all_rows(state: ApiState) -> list[dict[str, Any]]:
     for model in listed:
         if model.id not in seen:
             seen.add(model.id)
-            rows.append(
-                {"id": model.id, "object": "model", "created": created, "vision": False, "tier": "targeted"}
-            )
+            row = {"id": model.id, "object": "model", "created": created, "vision": False, "tier": "targeted"}
+            rows.append(row | ({"embeddings": True} if model.id == embedding else {}))
     return rows

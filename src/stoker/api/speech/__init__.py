@@ -1,0 +1,1 @@
+"""Speech to text over HTTP: one-shot transcription, streaming sessions, unloading."""

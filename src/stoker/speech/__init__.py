@@ -1,0 +1,1 @@
+"""Speech to text: audio in, Whisper, voice activity, segments and subtitles."""
