@@ -49,9 +49,11 @@ class GatedModel:
         self.gate = threading.Event()
         self.gate.set()
         self.failures = 0
-        self.steps = 0
+        self.arrivals = 0  # steps that came to the gate
+        self.steps = 0  # and passed it
 
     def forward(self, batch, kv):
+        self.arrivals += 1
         assert self.gate.wait(30)
         self.steps += 1
         if self.failures:

@@ -94,9 +94,11 @@ def test_a_request_under_way_does_not_bring_a_closed_session_back(model, engines
     gated = GatedModel(model)
     engine = engines(gated)
     ids = prompt(1, 50)
-    handle = engine.submit(request(ids, max_tokens=20, session="s"))
-    next(handle.batches_blocking())
     gated.gate.clear()
+    handle = engine.submit(request(ids, max_tokens=20, session="s"))
+    deadline = time.monotonic() + 20
+    while not gated.arrivals and time.monotonic() < deadline:
+        time.sleep(0.001)
     engine.close_session("s")
     gated.gate.set()
     tokens, _ = collect(handle)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -151,8 +152,11 @@ def test_preempted_rows_go_on_where_they_were(folder: Any, rig: Rig) -> None:
     long = Constraint("regex", "[a-z]{70}")
     expected = [rig.replies(rig.submit(long, prompt=prompt)) for prompt in prompts]
     small = Rig(folder, num_blocks=9)
+    all_there = threading.Event()
     try:
+        small.engine.run_exclusive(lambda: all_there.wait(30))
         handles = [small.submit(long, prompt=prompt) for prompt in prompts]
+        all_there.set()
         got = [small.replies(handle) for handle in handles]
         assert small.engine.stats().preemptions > 0
     finally:
