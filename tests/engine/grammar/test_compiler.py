@@ -205,3 +205,34 @@ def test_a_compilation_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> N
             break
         except GrammarError:
             assert time.monotonic() < deadline
+
+
+def test_grammars_that_never_end_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+    original = compiler_module.grammar_source
+
+    def endless(constraint: Constraint) -> str:
+        assert gate.wait(60)
+        return original(constraint)
+
+    monkeypatch.setattr(compiler_module, "grammar_source", endless)
+    grammars = GrammarCompiler(byte_vocabulary, time_limit_s=0.05)
+    threads = threading.active_count()
+    for letter in "ab":
+        with pytest.raises(GrammarError, match="took longer"):
+            grammars.compile(Constraint("regex", letter))
+    deadline = time.monotonic() + 30
+    while True:  # the watch and the waiting end in either order
+        with pytest.raises(GrammarError) as refusal:
+            grammars.compile(Constraint("regex", "c"))
+        if "busy" in str(refusal.value):
+            break
+        assert time.monotonic() < deadline
+    assert threading.active_count() <= threads + 4
+    gate.set()
+    while True:
+        try:
+            grammars.compile(Constraint("regex", "d"))
+            break
+        except GrammarError:
+            assert time.monotonic() < deadline

@@ -31,6 +31,10 @@ from stoker.errors import GrammarError
 MAX_SOURCE = 2**20  # characters
 MAX_GRAMMARS = 32
 TIME_LIMIT_S = 10.0  # llguidance's own limits, below, keep nearly everything under 2 s
+MAX_COMPILING = 2  # at a time
+# Some ambiguous grammars keep llguidance busy for ever, and a thread cannot be ended. After so many
+# that overran their time nothing new is compiled until one of them ends.
+MAX_OVERDUE = 2
 # A lexer state takes 1 to 2 kB, so a grammar holds at most about 60 MB. Items are a step's work, at
 # about 20 000 per millisecond.
 _LIMITS = LLParserLimits(
@@ -65,7 +69,8 @@ class GrammarCompiler:
         self._lock = threading.Lock()
         self._grammars: OrderedDict[Constraint, Future[Grammar]] = OrderedDict()
         self._free_masks: dict[tuple[str, str | None], FreeMasks] = {}
-        self._compilers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="stoker-grammar")
+        self._turns = threading.BoundedSemaphore(MAX_COMPILING)
+        self._num_overdue = 0
         helpers = max(1, min(4, (os.cpu_count() or 1) // 2))
         self._workers = ThreadPoolExecutor(max_workers=helpers, thread_name_prefix="stoker-mask")
 
@@ -110,13 +115,43 @@ class GrammarCompiler:
             raise GrammarError(f"it took longer than {self._time_limit_s:g} s to compile") from None
 
     def _start(self, constraint: Constraint) -> Future[Grammar]:
-        """Under the lock. Threads made here get a larger stack; one that another part happens to
-        start meanwhile gets it too, which costs nothing but address space."""
+        """Under the lock. The thread gets a larger stack; one that another part happens to start
+        meanwhile gets it too, which costs nothing but address space. It is a daemon, so that a
+        grammar that never ends does not keep the process from ending."""
+        if self._num_overdue >= MAX_OVERDUE:
+            raise GrammarError("the grammar compiler is busy with grammars that take too long")
+        future: Future[Grammar] = Future()
         usual = threading.stack_size(STACK_BYTES)
         try:
-            return self._compilers.submit(self._compile, constraint)
+            threading.Thread(
+                target=self._run, args=(constraint, future), name="stoker-grammar", daemon=True
+            ).start()
         finally:
             threading.stack_size(usual)
+        return future
+
+    def _run(self, constraint: Constraint, future: Future[Grammar]) -> None:
+        with self._turns:
+            done = threading.Event()
+            watch = threading.Timer(self._time_limit_s, self._overdue, (done,))
+            watch.daemon = True
+            watch.start()
+            try:
+                future.set_result(self._compile(constraint))
+            except BaseException as error:
+                future.set_exception(error)
+            finally:
+                watch.cancel()
+                with self._lock:
+                    self._num_overdue -= done.is_set()
+                    done.set()
+
+    def _overdue(self, done: threading.Event) -> None:
+        """Called when a compilation has had its time: it is counted until it ends, if it does."""
+        with self._lock:
+            if not done.is_set():
+                done.set()
+                self._num_overdue += 1
 
     def _compile(self, constraint: Constraint) -> Grammar:
         source = grammar_source(constraint)
