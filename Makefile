@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 STARTER = smollm2-135m-instruct
+LISTENER = whisper-base
 EMBEDDER = all-minilm-l6-v2
 VENV = .venv
 BIN = $(VENV)/bin
@@ -24,7 +25,9 @@ serve: setup
 	@exec $(BIN)/stoker serve $${MODEL:+--model "$$MODEL"} $${PORT:+--port "$$PORT"}
 
 test: setup $(VENV)/.installed-test
-	@$(BIN)/stoker get $(EMBEDDER)
+	-@$(BIN)/stoker get $(EMBEDDER)
+	-@$(BIN)/stoker get $(LISTENER)
+	STOKER_TEST_WHISPER="$${STOKER_TEST_WHISPER:-`$(BIN)/python tools/model_path.py $(LISTENER)`}" \
 	STOKER_TEST_MINILM="$${STOKER_TEST_MINILM:-`$(BIN)/python tools/model_path.py $(EMBEDDER)`}" \
 	STOKER_TEST_SMOLLM2="$${STOKER_TEST_SMOLLM2:-`$(BIN)/python tools/model_path.py $(STARTER)`}" \
 	  $(BIN)/python -m pytest $(ARGS)
