@@ -331,8 +331,8 @@ def engine_config(
     chosen: dict[str, Any] = {"prefill_chunk": settings.prefill_chunk} if settings.prefill_chunk else {}
     if native_kernels:
         # A step of a few tokens is as efficient per token as a large one there, so prefill beside
-        # decoding rows can go in slices small enough to leave them a fair part of their speed.
-        chosen["busy_chunk"] = 8
+        # decoding rows can go in slices small enough to leave them most of their speed.
+        chosen |= {"busy_chunk": 2, "pass_tokens": 4}
     return EngineConfig(
         max_rows=settings.batch,
         max_queued=settings.max_queued,

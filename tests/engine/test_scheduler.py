@@ -93,18 +93,26 @@ def test_decoding_rows_are_in_every_step_beside_at_most_one_chunk():
         assert sum(count for _, count, _ in work if count > 1) <= 32
 
 
-def test_beside_decoding_rows_the_chunk_is_small_but_not_smaller_than_their_number():
+@pytest.mark.parametrize(
+    ("pass_tokens", "chunks"),
+    [(1, [2, 2, 2, 2, 2, 3, 3, 4]), (4, [3, 2, 5, 4, 3, 6, 5, 4])],  # beside 1, 2, ... 8 rows
+)
+def test_beside_decoding_rows_the_chunk_is_half_their_number_and_fills_a_pass(pass_tokens, chunks):
+    scheduler = scheduler_with(chunk=32, busy_chunk=2, max_rows=9, pass_tokens=pass_tokens)
+    for i, expected in enumerate(chunks):
+        scheduler.add(make_row(prompt=2, name=f"d{i}"))
+        while any(row.num_pending > 1 for row in [*scheduler.running, *scheduler.waiting]):
+            run_step(scheduler)
+        scheduler.add(make_row(prompt=100, name="long"))
+        (chunk,) = [count for _, count, _ in run_step(scheduler) if count > 1]
+        assert chunk == expected
+        scheduler.remove(scheduler.running[-1])
+
+
+def test_alone_a_prompt_gets_the_whole_chunk():
     scheduler = scheduler_with(chunk=32, busy_chunk=3)
     scheduler.add(make_row(prompt=100, name="first"))
     assert run_step(scheduler)[0][1] == 32
-    scheduler = scheduler_with(chunk=32, busy_chunk=3)
-    for i in range(5):
-        scheduler.add(make_row(prompt=2, name=f"d{i}"))
-        run_step(scheduler)
-        scheduler.add(make_row(prompt=100, name="long"))
-        (chunk,) = [count for _, count, _ in run_step(scheduler) if count > 1]
-        assert chunk == max(3, i + 1)
-        scheduler.remove(scheduler.running[-1])
 
 
 def test_short_prompts_share_one_chunk():

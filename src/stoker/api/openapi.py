@@ -15,18 +15,19 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from stoker import __version__
+from stoker.api.documented import Documented
 
 _REF = "#/components/schemas/{model}"
 
 
-class ErrorDetail(BaseModel):
+class ErrorDetail(Documented):
     message: str
     type: str | None = None
     param: str | None = None
     code: str | None = None
 
 
-class ErrorAnswer(BaseModel):
+class ErrorAnswer(Documented):
     """Every refusal and failure."""
 
     error: ErrorDetail

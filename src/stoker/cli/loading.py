@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from stoker.cli.choose import find_or_choose, loading_line
 from stoker.cli.output import note
+from stoker.cli.quick_torch import import_torch
 from stoker.config import Settings
 
 if TYPE_CHECKING:
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """For start-up: nothing made here is garbage, so looking for some only takes time, a tenth of it."""
+def quick_start() -> Iterator[None]:
+    """For loading a model. Nothing made meanwhile is garbage, so looking for some only takes time, a tenth
+    of it; and torch comes without its tracing rules."""
     gc.disable()
     try:
+        import_torch()
         yield
     finally:
         gc.enable()
@@ -40,7 +43,7 @@ def loaded(
     # Without a server there are no other requests to keep room for.
     settings = dataclasses.replace(settings, batch=rows)
 
-    with uncollected():
+    with quick_start():
         from stoker.app import load_served_model
 
         served = load_served_model(settings, entry)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.choose import find_or_choose, loading_line
-from stoker.cli.loading import uncollected
+from stoker.cli.loading import quick_start
 from stoker.cli.options import MODEL_SETTINGS, SAMPLING_SETTINGS, Query, pick_model, with_settings
 from stoker.cli.output import fail, note
 from stoker.config import Settings
@@ -83,7 +83,7 @@ def run(
 
 def _serve(settings: Settings, entry: ModelEntry, listener: socket.socket) -> None:
     started = time.perf_counter()
-    with uncollected():
+    with quick_start():
         from stoker.app import build_app, load_served_model
         from stoker.server import build_server, configure_logging
 
@@ -131,7 +131,7 @@ def _serve(settings: Settings, entry: ModelEntry, listener: socket.socket) -> No
 def _serve_speech(settings: Settings, entry: ModelEntry, listener: socket.socket) -> None:
     """A server that only transcribes. Its weights come with the first take, or now with --preload."""
     started = time.perf_counter()
-    with uncollected():
+    with quick_start():
         from stoker.app import build_speech_app
         from stoker.server import build_server, configure_logging
 

@@ -86,6 +86,7 @@ class Engine:
             max_rows=self.config.max_rows,
             prefill_chunk=self.config.prefill_chunk,
             busy_chunk=self.config.busy_chunk,
+            pass_tokens=self.config.pass_tokens,
             budget_blocks=self._budget_blocks,
             prefixes=self._prefixes if max_blocks else None,
             on_admit=self._on_admit,

@@ -85,6 +85,7 @@ class Scheduler:
         max_rows: int,
         prefill_chunk: int,
         busy_chunk: int,
+        pass_tokens: int = 1,
         budget_blocks: int | None = None,
         prefixes: PrefixCache | None = None,
         on_admit: Callable[[Row], None] = lambda row: None,
@@ -92,6 +93,7 @@ class Scheduler:
         self.max_rows = max_rows
         self.prefill_chunk = prefill_chunk
         self.busy_chunk = min(busy_chunk, prefill_chunk)
+        self.pass_tokens = pass_tokens
         self.running: list[Row] = []  # oldest first
         self.waiting: deque[Row] = deque()
         self.num_preemptions = 0
@@ -162,10 +164,13 @@ class Scheduler:
             row.kv = None
 
     def _chunk(self) -> int:
-        """Tokens for all prefilling rows together: as many as decode beside them, or `busy_chunk`
+        """Tokens for all prefilling rows together: half as many as decode beside them, or `busy_chunk`
         if that is more; all of `prefill_chunk` when nobody decodes."""
         num_decoding = sum(row.num_pending == 1 for row in self.running)
-        return max(self.busy_chunk, num_decoding) if num_decoding else self.prefill_chunk
+        if not num_decoding:
+            return self.prefill_chunk
+        chunk = max(self.busy_chunk, num_decoding // 2)
+        return chunk + -(num_decoding + chunk) % self.pass_tokens
 
     def _admit(self) -> None:
         held_back: list[Row] = []

@@ -19,7 +19,8 @@ class EngineConfig:
     max_rows: int = 8  # rows in one step
     max_queued: int = 64  # requests that may wait for a row; one more is refused
     prefill_chunk: int = 256  # prompt tokens per step, all prefilling rows together
-    busy_chunk: int = 64  # the same while other rows decode (more when more rows do)
+    busy_chunk: int = 64  # the same while other rows decode (more when many do)
+    pass_tokens: int = 1  # tokens the kernels take in one pass over the weights; a busy step fills its last
     prefix_cache_bytes: int = 0  # keys and values kept for requests that begin alike; 0 = none
     disk: DiskConfig | None = None  # where kept prefixes outlive the process; needs prefix_cache_bytes
     checkpoint_tokens: int = 0  # a running generation is saved to disk every so many tokens; 0 = never

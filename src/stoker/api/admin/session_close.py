@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from stoker.api.body import parse_object, read_body
+from stoker.api.documented import Documented
 from stoker.api.errors import json_response
 from stoker.api.fields import Fields
 from stoker.api.openapi import error_docs
 from stoker.api.state import ApiState
 
 
-class SessionClose(BaseModel):
+class SessionClose(Documented):
     session_id: str | None = Field(None, description="The label, as requests gave it.")
 
 
-class SessionClosed(BaseModel):
+class SessionClosed(Documented):
     closed: bool = Field(description="Whether a label was given; one nobody used counts too.")
 
 

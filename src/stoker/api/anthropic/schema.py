@@ -4,29 +4,30 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import ConfigDict, Field
 
+from stoker.api.documented import Documented
 from stoker.api.openai.schema import Count, Fraction, Penalty, Window
 
 
-class TextBlock(BaseModel):
+class TextBlock(Documented):
     type: Literal["text"]
     text: str
     cache_control: Any = None
 
 
-class Base64Source(BaseModel):
+class Base64Source(Documented):
     type: Literal["base64"]
     media_type: str = "image/png"
     data: str
 
 
-class UrlSource(BaseModel):
+class UrlSource(Documented):
     type: Literal["url"]
     url: str
 
 
-class ImageBlock(BaseModel):
+class ImageBlock(Documented):
     type: Literal["image"]
     source: Base64Source | UrlSource
 
@@ -46,106 +47,106 @@ _KNOWN_BLOCKS = (
 )
 
 
-class OtherBlock(BaseModel):
+class OtherBlock(Documented):
     """A block of another type: its `text`, if it has one, counts."""
 
     type: Annotated[str, Field(json_schema_extra={"not": {"enum": list(_KNOWN_BLOCKS)}})]
 
 
-class ToolUseBlock(BaseModel):
+class ToolUseBlock(Documented):
     type: Literal["tool_use"]
     id: str
     name: str
     input: dict[str, Any]
 
 
-class ToolResultBlock(BaseModel):
+class ToolResultBlock(Documented):
     type: Literal["tool_result"]
     tool_use_id: str
     content: str | list[TextBlock | ImageBlock | OtherBlock] | None = None
     is_error: Any = None
 
 
-class ThinkingBlock(BaseModel):
+class ThinkingBlock(Documented):
     type: Literal["thinking"]
     thinking: str
     signature: Any = None
 
 
-class RedactedThinkingBlock(BaseModel):
+class RedactedThinkingBlock(Documented):
     type: Literal["redacted_thinking"]
     data: Any = None
 
 
-class UserMessage(BaseModel):
+class UserMessage(Documented):
     """Roles that are neither assistant nor system count as user."""
 
     role: Annotated[str, Field(json_schema_extra={"not": {"enum": ["assistant", "system"]}})]
     content: str | list[TextBlock | ImageBlock | ToolResultBlock | OtherBlock]
 
 
-class AssistantMessage(BaseModel):
+class AssistantMessage(Documented):
     role: Literal["assistant"]
     content: str | list[TextBlock | ToolUseBlock | ThinkingBlock | RedactedThinkingBlock | OtherBlock]
 
 
-class SystemMessage(BaseModel):
+class SystemMessage(Documented):
     role: Literal["system"]
     content: str | list[TextBlock | OtherBlock]
 
 
-class Tool(BaseModel):
+class Tool(Documented):
     name: Annotated[str, Field(min_length=1)]
     description: Any = None
     input_schema: dict[str, Any]
 
 
-class ProviderTool(BaseModel):
+class ProviderTool(Documented):
     """A tool without an `input_schema`: left out, as its provider is not here."""
 
     input_schema: None = None
 
 
-class NamelessTool(BaseModel):
+class NamelessTool(Documented):
     """Left out too."""
 
     name: None = None
 
 
-class ToolChoice(BaseModel):
+class ToolChoice(Documented):
     type: Literal["auto", "any", "none"]
     disable_parallel_tool_use: bool | None = None
 
 
-class NamedToolChoice(BaseModel):
+class NamedToolChoice(Documented):
     type: Literal["tool"]
     name: str
     disable_parallel_tool_use: bool | None = None
 
 
-class Thinking(BaseModel):
+class Thinking(Documented):
     type: Literal["enabled", "disabled", "adaptive"]
     budget_tokens: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = Field(
         None, description="After so many tokens the thinking is closed for the model."
     )
 
 
-class JsonOutput(BaseModel):
+class JsonOutput(Documented):
     type: Literal["json_schema"]
     output_schema: dict[str, Any] = Field(alias="schema")
 
 
-class OutputConfig(BaseModel):
+class OutputConfig(Documented):
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     format: JsonOutput | None = Field(None, description="The text must conform to this schema.")
 
 
-class TemplateVariables(BaseModel):
-    model_config = {"extra": "allow"}
+class TemplateVariables(Documented):
+    model_config = ConfigDict(extra="allow")
     enable_thinking: bool | None = None
 
 
-class CountRequest(BaseModel):
+class CountRequest(Documented):
     """`null` counts as unset; unknown fields are ignored."""
 
     model: str | None = Field(None, description="Accepted and ignored: the loaded model answers.")
@@ -184,32 +185,32 @@ class MessageRequest(CountRequest):
     session_id: Any = Field(None, description="Label that steers the prompt cache.")
 
 
-class ReplyText(BaseModel):
+class ReplyText(Documented):
     type: Literal["text"]
     text: str
 
 
-class ReplyThinking(BaseModel):
+class ReplyThinking(Documented):
     type: Literal["thinking"]
     thinking: str
     signature: str
 
 
-class ReplyToolUse(BaseModel):
+class ReplyToolUse(Documented):
     type: Literal["tool_use"]
     id: str
     name: str
     input: dict[str, Any]
 
 
-class Usage(BaseModel):
+class Usage(Documented):
     input_tokens: int = Field(description="The whole prompt, what came from the cache included.")
     output_tokens: int
     cache_read_input_tokens: int
     cache_creation_input_tokens: int
 
 
-class Message(BaseModel):
+class Message(Documented):
     id: str
     type: Literal["message"]
     role: Literal["assistant"]
@@ -220,10 +221,10 @@ class Message(BaseModel):
     usage: Usage
 
 
-class MessageEvent(BaseModel):
+class MessageEvent(Documented):
     """One event of a stream; its `event:` line repeats `type`."""
 
-    model_config = {"extra": "allow"}
+    model_config = ConfigDict(extra="allow")
     type: Literal[
         "message_start",
         "ping",
@@ -236,16 +237,16 @@ class MessageEvent(BaseModel):
     ]
 
 
-class TokenCount(BaseModel):
+class TokenCount(Documented):
     input_tokens: int
 
 
-class AnthropicErrorDetail(BaseModel):
+class AnthropicErrorDetail(Documented):
     type: Literal["invalid_request_error", "api_error"]
     message: str
 
 
-class AnthropicError(BaseModel):
+class AnthropicError(Documented):
     """Every refusal and failure."""
 
     type: Literal["error"]

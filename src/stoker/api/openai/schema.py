@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
+
+from stoker.api.documented import Documented
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Window = Annotated[int, Field(ge=0, le=2**63 - 1)]
@@ -16,13 +18,13 @@ LogitBias = Annotated[
 ]
 
 
-class StreamOptions(BaseModel):
+class StreamOptions(Documented):
     include_usage: bool | None = Field(
         None, description="Report usage in an extra last chunk that has no choices, as OpenAI does."
     )
 
 
-class GenerationFields(BaseModel):
+class GenerationFields(Documented):
     """Fields of every generation. `null` counts as unset; unknown fields are ignored."""
 
     model: str | None = Field(None, description="Accepted and ignored: the loaded model answers.")
@@ -75,11 +77,11 @@ class GenerationFields(BaseModel):
     service_tier: Any = Field(None, description="Accepted and ignored.")
 
 
-class PromptTokensDetails(BaseModel):
+class PromptTokensDetails(Documented):
     cached_tokens: int
 
 
-class Usage(BaseModel):
+class Usage(Documented):
     prompt_tokens: int
     completion_tokens: int = Field(description="Includes the token that ended the reply.")
     total_tokens: int
@@ -87,7 +89,7 @@ class Usage(BaseModel):
     lane: Literal["serial", "batched"] = Field(description="How the server ran the request.")
 
 
-class Candidate(BaseModel):
+class Candidate(Documented):
     id: int
     token: str
     logprob: Annotated[float, Field(le=0)]

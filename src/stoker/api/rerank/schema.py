@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
+
+from stoker.api.documented import Documented
 
 Text = Annotated[str, Field(min_length=1)]
 
 
-class RerankText(BaseModel):
+class RerankText(Documented):
     text: Text
 
 
-class RerankRequest(BaseModel):
+class RerankRequest(Documented):
     """`null` counts as unset; unknown fields are ignored."""
 
     query: Text
@@ -28,18 +30,18 @@ class RerankRequest(BaseModel):
     )
 
 
-class RerankResult(BaseModel):
+class RerankResult(Documented):
     index: int = Field(description="Of the document in the request.")
     relevance_score: Annotated[float, Field(ge=0, le=1)]
     document: RerankText | None = None
 
 
-class RerankUsage(BaseModel):
+class RerankUsage(Documented):
     prompt_tokens: int
     total_tokens: int
 
 
-class RerankReply(BaseModel):
+class RerankReply(Documented):
     id: str
     object: Literal["list"]
     model: str

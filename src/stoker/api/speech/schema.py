@@ -6,18 +6,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from stoker.api.documented import Documented
 from stoker.api.openapi import Docs, error_docs
 
 Granularity = Literal["segment", "word"]
 Format = Literal["json", "verbose_json", "text", "srt", "vtt"]
 
 
-class SpeechErrorDetail(BaseModel):
+class SpeechErrorDetail(Documented):
     message: str
     type: Literal["invalid_request_error", "model_unavailable", "server_error", "resource_admission"]
 
 
-class TakeFields(BaseModel):
+class TakeFields(Documented):
     """What a one-shot and a session share."""
 
     language: str | None = Field(None, description="Code or English name; left out or `auto`: detect.")
@@ -46,7 +47,7 @@ class TranscriptionJson(TakeFields):
     stream: bool | None = None
 
 
-class TranscriptionForm(BaseModel):
+class TranscriptionForm(Documented):
     """The same as texts; `timestamp_granularities[]` may be repeated, `vocabulary` is a comma list."""
 
     file: bytes = Field(json_schema_extra={"format": "binary"})
@@ -60,14 +61,14 @@ class SessionFields(TakeFields):
     task: Literal["transcribe", "translate"] | None = None
 
 
-class WordRow(BaseModel):
+class WordRow(Documented):
     word: str
     start: float
     end: float
     probability: float
 
 
-class SegmentRow(BaseModel):
+class SegmentRow(Documented):
     id: int
     seek: int
     start: float
@@ -81,32 +82,32 @@ class SegmentRow(BaseModel):
     words: list[WordRow] | None = None
 
 
-class TakeTimings(BaseModel):
+class TakeTimings(Documented):
     load_ms: float = Field(description="Above 0 when this request brought the weights in.")
     transcribe_ms: float
     total_ms: float
     vad_ms: float | None = None
 
 
-class VocabularyRow(BaseModel):
+class VocabularyRow(Documented):
     included: list[str]
     omitted: list[str]
     token_count: int
     token_budget: int
 
 
-class SpanRow(BaseModel):
+class SpanRow(Documented):
     start: float
     end: float
 
 
-class VadRow(BaseModel):
+class VadRow(Documented):
     speech: bool
     segments: list[SpanRow]
     trimmed: SpanRow | None = None
 
 
-class TakeFacts(BaseModel):
+class TakeFacts(Documented):
     model: str
     language: str
     duration: float
@@ -115,7 +116,7 @@ class TakeFacts(BaseModel):
     vad: VadRow | None = None
 
 
-class TranscriptBody(BaseModel):
+class TranscriptBody(Documented):
     """`json` has the text and the facts, `verbose_json` everything."""
 
     text: str
@@ -127,13 +128,13 @@ class TranscriptBody(BaseModel):
     mlx_bun: TakeFacts
 
 
-class SessionCreated(BaseModel):
+class SessionCreated(Documented):
     id: str
     model: str
     vocabulary: VocabularyRow | None
 
 
-class SessionReceipt(BaseModel):
+class SessionReceipt(Documented):
     id: str
     samples: int = Field(description="Received so far, at 16 kHz.")
     duration: float
@@ -141,7 +142,7 @@ class SessionReceipt(BaseModel):
     segments: list[SegmentRow] = Field(description="Finished so far.")
 
 
-class ResidencyBlock(BaseModel):
+class ResidencyBlock(Documented):
     resident: bool
     loads: int
     unloads: int

@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from fastapi import APIRouter, FastAPI
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
-from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
 from stoker import __version__
 from stoker.api.application import assemble
+from stoker.api.documented import Documented
 from stoker.api.drain import Drain
 from stoker.api.errors import json_response
 from stoker.api.metrics import Metrics
@@ -37,18 +37,18 @@ ENDPOINTS = (
 )
 
 
-class SpeechHealth(BaseModel):
+class SpeechHealth(Documented):
     status: Literal["ok"]
     transcription: TranscriptionBlock
 
 
-class SpeechStatsAnswer(BaseModel):
+class SpeechStatsAnswer(Documented):
     model: str
     transcription: TranscriptionBlock
     uptime_s: float
 
 
-class SpeechServerCard(BaseModel):
+class SpeechServerCard(Documented):
     name: Literal["stoker"]
     version: str
     model: str
@@ -56,13 +56,13 @@ class SpeechServerCard(BaseModel):
     endpoints: list[str]
 
 
-class SpeechCapabilities(BaseModel):
+class SpeechCapabilities(Documented):
     transcription: bool
     translation: bool
     chat_completions: bool
 
 
-class SpeechModelRow(BaseModel):
+class SpeechModelRow(Documented):
     id: str
     object: Literal["model"]
     created: int
@@ -72,7 +72,7 @@ class SpeechModelRow(BaseModel):
     capabilities: SpeechCapabilities
 
 
-class SpeechModelList(BaseModel):
+class SpeechModelList(Documented):
     object: Literal["list"]
     data: list[SpeechModelRow]
 

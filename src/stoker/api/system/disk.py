@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel
-
+from stoker.api.documented import Documented
 from stoker.api.state import ApiState
 
 
-class DiskCacheStats(BaseModel):
+class DiskCacheStats(Documented):
     dir: str
     entries: int
     bytes: int

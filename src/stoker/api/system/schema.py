@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel
-
+from stoker.api.documented import Documented
 from stoker.api.speech.schema import TranscriptionBlock
 from stoker.api.system.disk import DiskCacheStats
 
 
-class Health(BaseModel):
+class Health(Documented):
     status: Literal["ok"]
 
 
-class ServerStats(BaseModel):
+class ServerStats(Documented):
     owner: Literal["serve", "pi-session", "embedded"]
     model: str
     started_at: int
 
 
-class PromptCacheStats(BaseModel):
+class PromptCacheStats(Documented):
     entries: int
     bytes: int
     max_bytes: int
@@ -34,21 +33,21 @@ class PromptCacheStats(BaseModel):
     prefix_scans: int
 
 
-class ResponseStoreStats(BaseModel):
+class ResponseStoreStats(Documented):
     entries: int
     bytes: int
     max_bytes: int
     ttl_ms: int
 
 
-class KvQuantStats(BaseModel):
+class KvQuantStats(Documented):
     mode: str
     layers: dict[str, int]
     attention: dict[str, int]
     recurrent_layers: int
 
 
-class AdmissionStats(BaseModel):
+class AdmissionStats(Documented):
     max_safe_context: int
     enforced_context_tokens: int | None
     memory_budget_bytes: int | None
@@ -56,7 +55,7 @@ class AdmissionStats(BaseModel):
     weights_bytes: int
 
 
-class BatchStats(BaseModel):
+class BatchStats(Documented):
     configured: int
     mode: Literal["off", "serial", "batch"]
     batched: bool
@@ -73,19 +72,19 @@ class BatchStats(BaseModel):
     generated_tokens: int
 
 
-class ProcessStats(BaseModel):
+class ProcessStats(Documented):
     rss_bytes: int
     threads: int
     active_requests: int
 
 
-class MachineFit(BaseModel):
+class MachineFit(Documented):
     chip: str
     ram_bytes: int
     bandwidth_gbs: float
 
 
-class FitReport(BaseModel):
+class FitReport(Documented):
     fits: bool
     weights_bytes: int
     kv_bytes: int
@@ -96,7 +95,7 @@ class FitReport(BaseModel):
     predicted_decode_tps: float
 
 
-class FitElsewhere(BaseModel):
+class FitElsewhere(Documented):
     sku: str
     ram_gb: int
     fits: bool
@@ -104,7 +103,7 @@ class FitElsewhere(BaseModel):
     decode_tps: float
 
 
-class FitAnswer(BaseModel):
+class FitAnswer(Documented):
     machine: MachineFit
     context_tokens: int
     typical_context_tokens: int
@@ -116,7 +115,7 @@ class FitAnswer(BaseModel):
     sku_matrix: list[FitElsewhere]
 
 
-class Stats(BaseModel):
+class Stats(Documented):
     server: ServerStats
     prompt_cache: PromptCacheStats
     response_store: ResponseStoreStats

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
+from stoker.api.documented import Documented
 
 
-class FlushAnswer(BaseModel):
+class FlushAnswer(Documented):
     """With status 200 everything is on disk; with 503 something could not be written."""
 
     durable: bool

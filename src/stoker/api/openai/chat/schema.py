@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import ConfigDict, Field
 
+from stoker.api.documented import Documented
 from stoker.api.openai.schema import FinishReason, GenerationFields, LogprobEntry, Usage
 
 
-class TextPart(BaseModel):
+class TextPart(Documented):
     type: Literal["text", "input_text", "output_text"]
     text: str
 
 
-class CalledFunction(BaseModel):
+class CalledFunction(Documented):
     name: str
     arguments: str | dict[str, Any] | None = None
 
 
-class ToolCall(BaseModel):
+class ToolCall(Documented):
     id: Any = None
     type: Any = "function"
     function: CalledFunction
@@ -28,14 +29,14 @@ class ToolCall(BaseModel):
 Content = str | list[TextPart | str] | None
 
 
-class PlainMessage(BaseModel):
+class PlainMessage(Documented):
     role: Literal["system", "developer", "user", "tool", "function"]
     content: Content = None
     tool_call_id: Any = Field(None, description="With role tool: the call this is the result of.")
     name: Any = None
 
 
-class AssistantMessage(BaseModel):
+class AssistantMessage(Documented):
     role: Literal["assistant"]
     content: Content = None
     tool_calls: list[ToolCall] | None = None
@@ -43,28 +44,28 @@ class AssistantMessage(BaseModel):
     name: Any = None
 
 
-class Function(BaseModel):
+class Function(Documented):
     name: Annotated[str, Field(min_length=1)]
     description: Any = None
     parameters: dict[str, Any] | None = None
 
 
-class Tool(BaseModel):
+class Tool(Documented):
     type: Literal["function"] = "function"
     function: Function
 
 
-class NamedFunction(BaseModel):
+class NamedFunction(Documented):
     name: str
 
 
-class NamedTool(BaseModel):
+class NamedTool(Documented):
     type: Any = "function"
     function: NamedFunction
 
 
-class TemplateVariables(BaseModel):
-    model_config = {"extra": "allow"}
+class TemplateVariables(Documented):
+    model_config = ConfigDict(extra="allow")
     enable_thinking: bool | None = None
 
 
@@ -94,22 +95,22 @@ class ChatCompletionRequest(GenerationFields):
     )
 
 
-class ChatLogprobs(BaseModel):
+class ChatLogprobs(Documented):
     content: list[LogprobEntry]
 
 
-class FunctionCall(BaseModel):
+class FunctionCall(Documented):
     name: str
     arguments: Annotated[str, Field(description="A JSON object, as text.")]
 
 
-class ReplyCall(BaseModel):
+class ReplyCall(Documented):
     id: str
     type: Literal["function"]
     function: FunctionCall
 
 
-class ReplyMessage(BaseModel):
+class ReplyMessage(Documented):
     role: Literal["assistant"]
     content: str | None = Field(description="Null where calls are all there is.")
     refusal: None = Field(description="Always null: local models have no channel for it.")
@@ -123,14 +124,14 @@ class ReplyMessage(BaseModel):
 ChatFinishReason = FinishReason | Literal["tool_calls"]
 
 
-class ChatChoice(BaseModel):
+class ChatChoice(Documented):
     index: int
     message: ReplyMessage
     logprobs: ChatLogprobs | None
     finish_reason: ChatFinishReason
 
 
-class ChatCompletion(BaseModel):
+class ChatCompletion(Documented):
     id: str
     object: Literal["chat.completion"]
     created: int
@@ -139,19 +140,19 @@ class ChatCompletion(BaseModel):
     usage: Usage
 
 
-class FunctionCallDelta(BaseModel):
+class FunctionCallDelta(Documented):
     name: str | None = None
     arguments: str = Field(description="To append.")
 
 
-class CallDelta(BaseModel):
+class CallDelta(Documented):
     index: int
     id: str | None = Field(None, description="With the first delta of a call only, like type and name.")
     type: Literal["function"] | None = None
     function: FunctionCallDelta
 
 
-class Delta(BaseModel):
+class Delta(Documented):
     role: Literal["assistant"] | None = None
     content: str | None = None
     refusal: None = None
@@ -160,14 +161,14 @@ class Delta(BaseModel):
     tool_calls: list[CallDelta] | None = None
 
 
-class ChunkChoice(BaseModel):
+class ChunkChoice(Documented):
     index: int
     delta: Delta
     logprobs: ChatLogprobs | None
     finish_reason: ChatFinishReason | None
 
 
-class ChatCompletionChunk(BaseModel):
+class ChatCompletionChunk(Documented):
     id: str
     object: Literal["chat.completion.chunk"]
     created: int

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
+from stoker.api.documented import Documented
 from stoker.api.openai.schema import FinishReason, GenerationFields, LogprobEntry, Usage
 
 Text = Annotated[str, Field(min_length=1)]
@@ -25,7 +26,7 @@ class CompletionRequest(GenerationFields):
     suffix: str | None = Field(None, description="Not supported; must be empty.")
 
 
-class CompletionLogprobs(BaseModel):
+class CompletionLogprobs(Documented):
     """The legacy lists, and the entries that chat completions have."""
 
     tokens: list[str]
@@ -35,14 +36,14 @@ class CompletionLogprobs(BaseModel):
     content: list[LogprobEntry]
 
 
-class CompletionChoice(BaseModel):
+class CompletionChoice(Documented):
     index: int
     text: str
     logprobs: CompletionLogprobs | None = None
     finish_reason: FinishReason
 
 
-class Completion(BaseModel):
+class Completion(Documented):
     id: str
     object: Literal["text_completion"]
     created: int
@@ -51,14 +52,14 @@ class Completion(BaseModel):
     usage: Usage
 
 
-class CompletionChunkChoice(BaseModel):
+class CompletionChunkChoice(Documented):
     index: int
     text: str
     logprobs: CompletionLogprobs | None = None
     finish_reason: FinishReason | None
 
 
-class CompletionChunk(BaseModel):
+class CompletionChunk(Documented):
     id: str
     object: Literal["text_completion"]
     created: int

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
+
+from stoker.api.documented import Documented
 
 Text = Annotated[str, Field(min_length=1)]
 TokenIds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
@@ -12,7 +14,7 @@ Texts = Annotated[list[Text], Field(min_length=1, max_length=2048)]
 IdLists = Annotated[list[TokenIds], Field(min_length=1, max_length=2048)]
 
 
-class EmbeddingsRequest(BaseModel):
+class EmbeddingsRequest(Documented):
     """`null` counts as unset; unknown fields are ignored."""
 
     input: Text | Texts | TokenIds | IdLists = Field(
@@ -39,18 +41,18 @@ class EmbeddingsRequest(BaseModel):
     user: str | None = Field(None, description="Accepted and ignored.")
 
 
-class EmbeddingRow(BaseModel):
+class EmbeddingRow(Documented):
     object: Literal["embedding"]
     index: int
     embedding: list[float] | str
 
 
-class EmbeddingsUsage(BaseModel):
+class EmbeddingsUsage(Documented):
     prompt_tokens: int
     total_tokens: int
 
 
-class EmbeddingsReply(BaseModel):
+class EmbeddingsReply(Documented):
     object: Literal["list"]
     data: list[EmbeddingRow]
     model: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel
+from stoker.api.documented import Documented
 
 
-class ServerCard(BaseModel):
+class ServerCard(Documented):
     name: Literal["stoker"]
     version: str
     model: str
@@ -15,7 +15,7 @@ class ServerCard(BaseModel):
     compat: str
 
 
-class ModelCapabilities(BaseModel):
+class ModelCapabilities(Documented):
     chat_completions: bool
     text_completions: bool
     anthropic_messages: bool
@@ -31,13 +31,13 @@ class ModelCapabilities(BaseModel):
     training: bool
 
 
-class GenDefaults(BaseModel):
+class GenDefaults(Documented):
     temperature: float | None
     top_p: float | None
     top_k: int | None
 
 
-class ModelRow(BaseModel):
+class ModelRow(Documented):
     """The served model carries every field, other local models the first ones only."""
 
     id: str
@@ -61,6 +61,6 @@ class ModelRow(BaseModel):
     gen_defaults: GenDefaults | None = None
 
 
-class ModelList(BaseModel):
+class ModelList(Documented):
     object: Literal["list"]
     data: list[ModelRow]

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import ConfigDict, Field
 
+from stoker.api.documented import Documented
 from stoker.api.openai.schema import Count, Fraction, LogitBias, Penalty, Window
 
 
-class InputText(BaseModel):
+class InputText(Documented):
     type: Literal["input_text", "output_text", "text"]
     text: str
 
 
-class InputImage(BaseModel):
+class InputImage(Documented):
     type: Literal["input_image"]
     image_url: str
 
@@ -22,13 +23,13 @@ class InputImage(BaseModel):
 _KNOWN_ITEMS = ("message", "function_call", "function_call_output", "reasoning", "item_reference")
 
 
-class OtherItem(BaseModel):
+class OtherItem(Documented):
     """An item of another type and without a role is ignored."""
 
     type: Annotated[str, Field(json_schema_extra={"not": {"enum": list(_KNOWN_ITEMS)}})]
 
 
-class InputMessage(BaseModel):
+class InputMessage(Documented):
     """Roles besides assistant, system and developer count as user."""
 
     type: Literal["message"] | None = None
@@ -36,32 +37,32 @@ class InputMessage(BaseModel):
     content: str | list[InputText | InputImage] | None = None
 
 
-class InputFunctionCall(BaseModel):
+class InputFunctionCall(Documented):
     type: Literal["function_call"]
     call_id: str
     name: str
     arguments: str
 
 
-class InputFunctionOutput(BaseModel):
+class InputFunctionOutput(Documented):
     type: Literal["function_call_output"]
     call_id: str
     output: Any = None
 
 
-class InputReasoning(BaseModel):
+class InputReasoning(Documented):
     type: Literal["reasoning"]
     summary: Any = None
     encrypted_content: Any = None
 
 
-class OtherTool(BaseModel):
+class OtherTool(Documented):
     """Left out: its provider is not here."""
 
     type: Annotated[str, Field(json_schema_extra={"not": {"const": "function"}})]
 
 
-class FunctionTool(BaseModel):
+class FunctionTool(Documented):
     type: Literal["function"] = "function"
     name: Annotated[str, Field(min_length=1)]
     description: Any = None
@@ -69,22 +70,22 @@ class FunctionTool(BaseModel):
     strict: bool | None = None
 
 
-class NamedFunction(BaseModel):
+class NamedFunction(Documented):
     type: Literal["function"]
     name: str
 
 
-class AllowedTools(BaseModel):
+class AllowedTools(Documented):
     type: Literal["allowed_tools"]
     mode: Literal["auto", "required"] = "auto"
     tools: list[dict[str, Any]]
 
 
-class TextFormat(BaseModel):
+class TextFormat(Documented):
     type: Literal["text", "json_object"]
 
 
-class JsonSchemaFormat(BaseModel):
+class JsonSchemaFormat(Documented):
     type: Literal["json_schema"]
     name: str | None = None
     description: str | None = None
@@ -92,18 +93,18 @@ class JsonSchemaFormat(BaseModel):
     strict: bool | None = None
 
 
-class TextConfig(BaseModel):
+class TextConfig(Documented):
     format: TextFormat | JsonSchemaFormat | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
 
 
-class Reasoning(BaseModel):
+class Reasoning(Documented):
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
     summary: Literal["auto", "concise", "detailed"] | None = None
 
 
-class TemplateVariables(BaseModel):
-    model_config = {"extra": "allow"}
+class TemplateVariables(Documented):
+    model_config = ConfigDict(extra="allow")
     enable_thinking: bool | None = None
 
 
@@ -125,7 +126,7 @@ Metadata = Annotated[
 ]
 
 
-class ResponseRequest(BaseModel):
+class ResponseRequest(Documented):
     """`null` counts as unset; unknown fields are ignored."""
 
     model: str | None = Field(None, description="Ignored: the loaded model answers.")
@@ -175,15 +176,15 @@ class ResponseRequest(BaseModel):
     prompt_cache_key: Any = Field(None, description="Label that steers the prompt cache.")
 
 
-class InputTokensDetails(BaseModel):
+class InputTokensDetails(Documented):
     cached_tokens: int
 
 
-class OutputTokensDetails(BaseModel):
+class OutputTokensDetails(Documented):
     reasoning_tokens: int
 
 
-class ResponseUsage(BaseModel):
+class ResponseUsage(Documented):
     input_tokens: int
     input_tokens_details: InputTokensDetails
     output_tokens: int
@@ -191,17 +192,17 @@ class ResponseUsage(BaseModel):
     total_tokens: int
 
 
-class IncompleteDetails(BaseModel):
+class IncompleteDetails(Documented):
     reason: Literal["max_output_tokens"]
 
 
-class ResponseFailure(BaseModel):
+class ResponseFailure(Documented):
     code: str
     message: str
 
 
-class ResponseObject(BaseModel):
-    model_config = {"extra": "allow"}
+class ResponseObject(Documented):
+    model_config = ConfigDict(extra="allow")
     id: str
     object: Literal["response"]
     created_at: int
@@ -218,15 +219,15 @@ class ResponseObject(BaseModel):
     metadata: dict[str, str]
 
 
-class ResponseEvent(BaseModel):
+class ResponseEvent(Documented):
     """One event of a stream; its `event:` line repeats `type`."""
 
-    model_config = {"extra": "allow"}
+    model_config = ConfigDict(extra="allow")
     type: str
     sequence_number: int
 
 
-class ItemList(BaseModel):
+class ItemList(Documented):
     object: Literal["list"]
     data: list[dict[str, Any]]
     first_id: str | None
@@ -234,20 +235,20 @@ class ItemList(BaseModel):
     has_more: bool
 
 
-class Deleted(BaseModel):
+class Deleted(Documented):
     id: str
     object: Literal["response"]
     deleted: Literal[True]
 
 
-class ResponsesErrorDetail(BaseModel):
+class ResponsesErrorDetail(Documented):
     message: str
     type: Literal["invalid_request_error", "server_error"]
     param: str | None
     code: str | None
 
 
-class ResponsesError(BaseModel):
+class ResponsesError(Documented):
     """Every refusal and failure."""
 
     error: ResponsesErrorDetail
