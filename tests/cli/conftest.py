@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import subprocess
 import sys
@@ -39,13 +41,25 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 Run = Callable[..., tuple[int, str, str]]
 
 
+@contextlib.contextmanager
+def _fresh_logging() -> Iterator[None]:
+    """As a process begins: what other tests and libraries made of the root logger is put aside."""
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    root.handlers, root.level = [], logging.WARNING
+    try:
+        yield
+    finally:
+        root.handlers, root.level = before
+
+
 @pytest.fixture
 def stoker(capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs the program in this process: (exit code, stdout, stderr)."""
     from stoker.cli import main
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
+        with _fresh_logging(), pytest.raises(SystemExit) as ended:
             main(arguments)
         captured = capsys.readouterr()
         return int(ended.value.code or 0), captured.out, captured.err

@@ -7,6 +7,7 @@ left out. From there on both are checked alike.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -204,7 +205,7 @@ def _number(values: Values, name: str, default: float) -> float:
     value = values.get(name)
     if value is None:
         return default
-    if not is_number(value) or abs(value) > 1e300:
+    if not is_number(value) or abs(value) > sys.float_info.max:
         raise invalid(name, f"{name} must be a number")
     return float(value)
 

@@ -175,6 +175,8 @@ class Writer:
         try:
             written = self._write(snapshot, self._pause)
         except OSError as error:
+            if self._stopping:
+                return "failed"
             if not self.suspended_until:
                 log.warning(
                     "disk cache: %s; prefixes stay in memory only, writing is tried again in %d s",
