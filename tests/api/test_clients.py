@@ -108,8 +108,10 @@ def test_errors_reach_the_sdk_as_its_own(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
         client.chat.completions.create(model="x", messages=[{"role": "user", "content": "x" * 5000}])
     assert caught.value.code == "context_length_exceeded"
-    with pytest.raises(openai.NotFoundError):
+    with pytest.raises(openai.BadRequestError, match="serve an embedding model"):
         client.embeddings.create(model="x", input="x")
+    with pytest.raises(openai.NotFoundError):
+        client.files.list()
 
 
 def test_an_error_in_a_stream_raises_in_the_sdk() -> None:
