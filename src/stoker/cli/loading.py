@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from stoker.cli.choose import find_or_choose, loading_line
 from stoker.cli.output import note
-from stoker.cli.quick_torch import import_torch
 from stoker.config import Settings
 
 if TYPE_CHECKING:
@@ -21,11 +20,10 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def quick_start() -> Iterator[None]:
-    """For loading a model. Nothing made meanwhile is garbage, so looking for some only takes time, a tenth
-    of it; and torch comes without its tracing rules."""
+    """For loading a model: nothing made meanwhile is garbage, so looking for some only takes time, a tenth
+    of it."""
     gc.disable()
     try:
-        import_torch()
         yield
     finally:
         gc.enable()
