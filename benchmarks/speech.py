@@ -1,6 +1,6 @@
 """Speed of transcription beside faster-whisper: the same weights, two processes, one alternated run.
 
-    python -m benchmarks.speech whisper-base tests/speech/audio/jfk.flac [--runs 7]
+    python -m benchmarks.speech whisper-base tests/speech/jfk.flac [--runs 7]
 
 faster-whisper is installed into a virtual environment of its own the first time. Each task alternates between
 the two programs, so that whatever else the machine does hits both.

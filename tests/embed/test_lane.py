@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stoker.embed.lane import MAX_JOBS, Job, Lane, OwnThread, Work
-from stoker.embed.model import Pass, Vectors
+from stoker.embed.passes import Pass, Vectors
 from stoker.errors import QueueFull, Unavailable
 
 

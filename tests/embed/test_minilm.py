@@ -14,7 +14,8 @@ import torch
 from tests.embed.tiny import run_passes
 
 from stoker.embed.loading import EncoderNumerics
-from stoker.embed.model import EmbeddingModel, Vectors, load_embedding_model
+from stoker.embed.model import EmbeddingModel, load_embedding_model
+from stoker.embed.passes import Vectors
 from stoker.embed.service import EmbedService, Part
 
 pytestmark = pytest.mark.real_weights

@@ -11,3 +11,10 @@ from pydantic import BaseModel, ConfigDict
 
 class Documented(BaseModel):
     model_config = ConfigDict(defer_build=True)
+
+
+class TemplateVariables(Documented):
+    """Variables for the model's chat template, in every protocol."""
+
+    model_config = ConfigDict(extra="allow")
+    enable_thinking: bool | None = None

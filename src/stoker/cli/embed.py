@@ -16,7 +16,8 @@ from stoker.cli.output import fail, note
 from stoker.config import Settings
 
 if TYPE_CHECKING:
-    from stoker.embed.model import EmbeddingModel, Vectors
+    from stoker.embed.model import EmbeddingModel
+    from stoker.embed.passes import Vectors
     from stoker.embed.service import Loaded
     from stoker.library import ModelEntry
 

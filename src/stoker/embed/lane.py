@@ -18,7 +18,7 @@ from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
 import numpy as np
 import torch
 
-from stoker.embed.model import Pass, Vectors
+from stoker.embed.passes import Pass, Vectors
 from stoker.errors import QueueFull, Unavailable
 
 Work = Callable[[float], bool]

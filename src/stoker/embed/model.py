@@ -5,32 +5,20 @@ It computes nothing by itself: `passes` gives work to a lane (lane.py).
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 
-from stoker.embed.batching import plan_passes
 from stoker.embed.encoder import Encoder
 from stoker.embed.loading import EXACT, EncoderNumerics, build_encoder, is_encoder
-from stoker.embed.packing import Tokens, pack_batch
+from stoker.embed.packing import Tokens
+from stoker.embed.passes import Pass, Vectors, make_passes
 from stoker.embed.pipeline import Pipeline, read_pipeline, transformer_folder
 from stoker.embed.tokens import SentenceTokenizer
 from stoker.errors import UnsupportedModel
 from stoker.models.formats import open_checkpoint
-
-Vectors = np.ndarray[tuple[int, int], np.dtype[np.float32]]
-PassWork = Generator[None, None, Vectors]
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """One forward pass: `work` is driven to its end, and row i of what it returns is of item at[i]."""
-
-    at: tuple[int, ...]
-    work: PassWork
 
 
 @dataclass(frozen=True)
@@ -65,22 +53,7 @@ class EmbeddingModel:
 
     def passes(self, items: Sequence[Tokens]) -> list[Pass]:
         """The work that makes float32 [n, dimension] of n items, each within `max_tokens`."""
-        groups = plan_passes([len(item.ids) for item in items], self.encoder.layer_parameters)
-        return [Pass(group, self._compute([items[index] for index in group])) for group in groups]
-
-    def _compute(self, items: Sequence[Tokens]) -> PassWork:
-        with torch.inference_mode():
-            batch = pack_batch(items, self.device)
-        steps = self.encoder.steps(batch)
-        while True:
-            # Not around the yield: the mode belongs to a thread, and another may drive the next step.
-            with torch.inference_mode():
-                try:
-                    next(steps)
-                except StopIteration as end:
-                    vectors: Vectors = self.pipeline.apply(end.value, batch).float().cpu().numpy()
-                    return vectors
-            yield
+        return make_passes(self.encoder, items, self.device, self.pipeline.apply)
 
 
 def load_embedding_model(

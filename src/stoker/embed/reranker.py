@@ -13,12 +13,11 @@ from typing import Protocol
 
 import torch
 
-from stoker.embed.batching import plan_passes
 from stoker.embed.encoder import Encoder, Head
 from stoker.embed.families.decoders import DecoderEncoder
 from stoker.embed.loading import EXACT, EncoderNumerics, build_encoder, build_head, is_encoder
-from stoker.embed.model import Pass, PassWork, Vectors
-from stoker.embed.packing import PackedBatch, Tokens, pack_batch
+from stoker.embed.packing import PackedBatch, Tokens
+from stoker.embed.passes import Pass, make_passes
 from stoker.embed.tokens import SentenceTokenizer
 from stoker.errors import InvalidRequest, UnsupportedModel
 from stoker.models.formats import open_checkpoint
@@ -60,21 +59,9 @@ class Reranker:
 
     def passes(self, items: Sequence[Tokens]) -> list[Pass]:
         """The work that makes float32 [n, 1]."""
-        groups = plan_passes([len(item.ids) for item in items], self.encoder.layer_parameters)
-        return [Pass(group, self._compute([items[index] for index in group])) for group in groups]
-
-    def _compute(self, items: Sequence[Tokens]) -> PassWork:
-        with torch.inference_mode():
-            batch = pack_batch(items, self.device)
-        steps = self.encoder.steps(batch)
-        while True:
-            with torch.inference_mode():
-                try:
-                    next(steps)
-                except StopIteration as end:
-                    scores: Vectors = self.head(end.value, batch).float().sigmoid().cpu().numpy()
-                    return scores
-            yield
+        return make_passes(
+            self.encoder, items, self.device, lambda hidden, batch: self.head(hidden, batch).float().sigmoid()
+        )
 
 
 class EncoderPairs:

@@ -12,7 +12,8 @@ from typing import Generic, Protocol, TypeVar
 
 from stoker.embed.encoder import Encoder
 from stoker.embed.lane import Host, Job, Lane, OwnThread
-from stoker.embed.model import EmbeddingModel, Pass
+from stoker.embed.model import EmbeddingModel
+from stoker.embed.passes import Pass
 from stoker.embed.reranker import Reranker
 
 

@@ -18,7 +18,7 @@ from tests.api.fronts import Front, make_front, serving
 from tests.embed.services import tiny_service
 
 from stoker.embed.lane import Job
-from stoker.embed.model import Pass, Vectors
+from stoker.embed.passes import Pass, Vectors
 from stoker.embed.service import EmbedService
 
 PROMPTS = {"prompts": {"query": "w70 ", "document": "w71 "}}

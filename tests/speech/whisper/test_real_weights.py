@@ -13,7 +13,7 @@ from stoker.speech.whisper import WhisperModel
 
 pytestmark = pytest.mark.real_weights
 
-AUDIO = Path(__file__).parents[1] / "audio" / "jfk.flac"
+AUDIO = Path(__file__).parents[1] / "jfk.flac"
 SAID = (
     "and so my fellow americans ask not what your country can do for you ask what you can do for your country"
 )

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from stoker.api.documented import Documented
+from stoker.api.documented import Documented, TemplateVariables
 from stoker.api.openai.schema import Count, Fraction, Penalty, Window
 
 
@@ -139,11 +139,6 @@ class JsonOutput(Documented):
 class OutputConfig(Documented):
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     format: JsonOutput | None = Field(None, description="The text must conform to this schema.")
-
-
-class TemplateVariables(Documented):
-    model_config = ConfigDict(extra="allow")
-    enable_thinking: bool | None = None
 
 
 class CountRequest(Documented):

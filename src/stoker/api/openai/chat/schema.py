@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from stoker.api.documented import Documented
+from stoker.api.documented import Documented, TemplateVariables
 from stoker.api.openai.schema import FinishReason, GenerationFields, LogprobEntry, Usage
 
 
@@ -62,11 +62,6 @@ class NamedFunction(Documented):
 class NamedTool(Documented):
     type: Any = "function"
     function: NamedFunction
-
-
-class TemplateVariables(Documented):
-    model_config = ConfigDict(extra="allow")
-    enable_thinking: bool | None = None
 
 
 class ChatCompletionRequest(GenerationFields):

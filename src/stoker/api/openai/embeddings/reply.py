@@ -6,7 +6,7 @@ import base64
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from stoker.embed.model import Vectors
+    from stoker.embed.passes import Vectors
 
 
 def embeddings_object(

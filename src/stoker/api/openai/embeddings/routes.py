@@ -20,7 +20,7 @@ from stoker.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from stoker.embed.lane import Job
-    from stoker.embed.model import Vectors
+    from stoker.embed.passes import Vectors
 
 
 def embeddings_router(state: ApiState) -> APIRouter:

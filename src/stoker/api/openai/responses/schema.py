@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from stoker.api.documented import Documented
+from stoker.api.documented import Documented, TemplateVariables
 from stoker.api.openai.schema import Count, Fraction, LogitBias, Penalty, Window
 
 
@@ -101,11 +101,6 @@ class TextConfig(Documented):
 class Reasoning(Documented):
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
     summary: Literal["auto", "concise", "detailed"] | None = None
-
-
-class TemplateVariables(Documented):
-    model_config = ConfigDict(extra="allow")
-    enable_thinking: bool | None = None
 
 
 Includable = Literal[
