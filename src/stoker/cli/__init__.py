@@ -1,34 +1,21 @@
 """The `stoker` command: finds the verb and runs it. One file per verb beside this one.
 
-Nothing here or at the top of a verb's file imports torch, so help is instant.
+Only the verb that is run is imported, and nothing at the top of its file imports torch, so help
+is instant.
 """
 
 from __future__ import annotations
 
 import errno
+import importlib
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import typer
 
 from stoker import __version__
-from stoker.cli import (
-    bench,
-    cache,
-    chat,
-    dictate,
-    doctor,
-    embed,
-    generate,
-    get,
-    ls,
-    rm,
-    serve,
-    transcribe,
-    version,
-)
 from stoker.cli.output import note
 
 HELP = """A private AI endpoint on this machine, speaking the OpenAI protocol.
@@ -47,8 +34,26 @@ given in the environment (STOKER_PORT=9000) or in ~/.config/stoker/config.toml (
 """
 
 
-def build_app() -> typer.Typer:
-    """The whole command tree."""
+VERBS = (
+    "serve",
+    "generate",
+    "chat",
+    "transcribe",
+    "dictate",
+    "embed",
+    "get",
+    "ls",
+    "rm",
+    "cache",
+    "bench",
+    "doctor",
+    "version",
+)
+ALIASES = {"gen": "generate", "benchmark": "bench"}
+
+
+def build_app(verbs: Iterable[str] = VERBS) -> typer.Typer:
+    """The command tree, or the branch of it that `verbs` (and their aliases) make."""
     # Plain help: rich's panels cost a third of the start-up time.
     app = typer.Typer(
         help=HELP,
@@ -59,28 +64,13 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
     )
     app.callback()(_top)
-    for name, module in VERBS.items():
-        app.command(name)(module.run)
-    for alias, module in {"gen": generate, "benchmark": bench}.items():
-        app.command(alias, hidden=True)(module.run)
+    for verb in verbs:
+        run = importlib.import_module(f"stoker.cli.{verb}").run
+        app.command(verb)(run)
+        for alias, meant in ALIASES.items():
+            if meant == verb:
+                app.command(alias, hidden=True)(run)
     return app
-
-
-VERBS = {
-    "serve": serve,
-    "generate": generate,
-    "chat": chat,
-    "transcribe": transcribe,
-    "dictate": dictate,
-    "embed": embed,
-    "get": get,
-    "ls": ls,
-    "rm": rm,
-    "cache": cache,
-    "bench": bench,
-    "doctor": doctor,
-    "version": version,
-}
 
 
 def _print_version(wanted: bool) -> None:
@@ -132,4 +122,6 @@ def _tolerate_terminals() -> None:
 
 
 def _run(arguments: Sequence[str] | None) -> None:
-    build_app()(normalize(sys.argv[1:] if arguments is None else arguments), prog_name="stoker")
+    given = normalize(sys.argv[1:] if arguments is None else arguments)
+    verb = ALIASES.get(given[0], given[0])
+    build_app([verb] if verb in VERBS else VERBS)(given, prog_name="stoker")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-import importlib
 import json
-import threading
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -88,8 +85,6 @@ def _serve(settings: Settings, entry: ModelEntry, listener: socket.socket) -> No
         from stoker.server import build_server, configure_logging
 
         configure_logging(settings)
-        # The web framework is imported while the weights are read, which leaves the interpreter idle.
-        threading.Thread(target=importlib.import_module, args=("stoker.api",)).start()
         served: Served | ServedEncoder
         if entry.kind in ("embedding", "rerank"):
             from stoker.app_embed import build_encoder_app, load_served_encoder
@@ -99,7 +94,6 @@ def _serve(settings: Settings, entry: ModelEntry, listener: socket.socket) -> No
         else:
             served = load_served_model(settings, entry)
             app, state = build_app(served)
-    gc.freeze()  # the modules and the model stay for good; later collections need not visit them
     stopping_at: list[float] = []
     try:
 
@@ -137,7 +131,6 @@ def _serve_speech(settings: Settings, entry: ModelEntry, listener: socket.socket
 
         configure_logging(settings)
         app, state = build_speech_app(settings, entry)
-    gc.freeze()
 
     def on_started() -> None:
         note(speech_banner(settings, listener.getsockname()[1], entry.id, time.perf_counter() - started))
