@@ -48,6 +48,10 @@ for line in sys.stdin:
 
 
 def _own_worker(model: str, threads: int) -> None:
+    from stoker.preload import preload_torch
+
+    preload_torch()  # as the program does
+
     import numpy as np
     import torch
 

@@ -20,6 +20,8 @@ _LIBRARY = {"linux": "libtorch_python.so", "darwin": "libtorch_python.dylib"}
 
 def preload_torch() -> None:
     """Begins to load torch's libraries, where the platform has `dlopen`; returns at once."""
+    # Torch's own threads would spin after their work on cores that the native kernels use.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     name = _LIBRARY.get(sys.platform)
     spec = find_spec("torch") if name else None
     if not name or spec is None or spec.origin is None:

@@ -25,7 +25,7 @@ from stoker.kv.paged import PagedKV
 from stoker.kv.paged_native import paged_kv
 from stoker.models.quantize import group_size_for, quantize
 from stoker.speech.whisper.checkpoint import WhisperCheckpoint
-from stoker.speech.whisper.encoder import Shaped
+from stoker.speech.whisper.encoder import Norm
 
 _PREFIX = "model.decoder."
 # The fast path's matrices are int8 in groups, activations two planes of int8 (16 bits): at one row 2.5 times
@@ -51,14 +51,14 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class DecoderLayer:
-    attention_norm: Shaped
+    attention_norm: Norm
     qkv: Linear
     out: Linear
-    cross_norm: Shaped
+    cross_norm: Norm
     cross_q: Linear
     cross_kv: Affine  # applied to a whole window at once
     cross_out: Linear
-    mlp_norm: Shaped
+    mlp_norm: Norm
     up: Linear
     down: Linear
 
@@ -78,7 +78,7 @@ class Decoder:
         self._positions = checkpoint.dense(f"{_PREFIX}embed_positions.weight").to(device)  # [text_ctx, W]
         self._embedding = self._pack(checkpoint.weight(f"{_PREFIX}embed_tokens.weight"))
         self._layers = [self._layer(checkpoint, index) for index in range(self.dims.text_layers)]
-        self._norm = self._shaped(checkpoint, "layer_norm")
+        self._norm = self._read_norm(checkpoint, "layer_norm")
         head_dim = self.dims.width // self.dims.text_heads
         self.layer_specs = [LayerSpec(self.dims.text_heads, head_dim)] * self.dims.text_layers
         self._scale = head_dim**-0.5
@@ -97,9 +97,9 @@ class Decoder:
         dense.store(0, weight if isinstance(weight, torch.Tensor) else weight.dequantize())
         return dense
 
-    def _shaped(self, checkpoint: WhisperCheckpoint, name: str) -> Shaped:
+    def _read_norm(self, checkpoint: WhisperCheckpoint, name: str) -> Norm:
         weight, bias = (checkpoint.dense(f"{_PREFIX}{name}.{leaf}") for leaf in ("weight", "bias"))
-        return Shaped(weight.to(self._device), bias.to(self._device))
+        return Norm(weight.to(self._device), bias.to(self._device))
 
     def _linear(self, checkpoint: WhisperCheckpoint, name: str) -> Linear:
         matrix = self._pack(checkpoint.weight(f"{_PREFIX}{name}.weight"))
@@ -112,14 +112,14 @@ class Decoder:
         dense = torch.cat([checkpoint.as_dense(weight) for weight in cross])
         products = torch.float32 if self._faithful else torch.int16
         return DecoderLayer(
-            self._shaped(checkpoint, f"{name}self_attn_layer_norm"),
+            self._read_norm(checkpoint, f"{name}self_attn_layer_norm"),
             Linear(self._pack(concat(own)), own_bias.to(self._device)),
             self._linear(checkpoint, f"{name}self_attn.out_proj"),
-            self._shaped(checkpoint, f"{name}encoder_attn_layer_norm"),
+            self._read_norm(checkpoint, f"{name}encoder_attn_layer_norm"),
             self._linear(checkpoint, f"{name}encoder_attn.q_proj"),
             affine(dense.to(self._device), cross_bias.to(self._device), products, on_team=True),
             self._linear(checkpoint, f"{name}encoder_attn.out_proj"),
-            self._shaped(checkpoint, f"{name}final_layer_norm"),
+            self._read_norm(checkpoint, f"{name}final_layer_norm"),
             self._linear(checkpoint, f"{name}fc1"),
             self._linear(checkpoint, f"{name}fc2"),
         )
@@ -148,15 +148,15 @@ class Decoder:
         x = self._embedding.rows(torch.tensor(ids, dtype=torch.int64, device=self._device))
         x = x + self._positions[positions]
         for index, layer in enumerate(self._layers):
-            q, k, v = layer.qkv(layer.attention_norm.normalize(x)).view(num_tokens, 3, *heads[1:]).unbind(1)
+            q, k, v = layer.qkv(layer.attention_norm(x)).view(num_tokens, 3, *heads[1:]).unbind(1)
             mixed = own.attend(index, q, k, v, plan, scale=self._scale)
             x = x + layer.out(mixed.reshape(num_tokens, width))
-            q = layer.cross_q(layer.cross_norm.normalize(x)).view(heads)
+            q = layer.cross_q(layer.cross_norm(x)).view(heads)
             if observe is not None and index in observe:
                 observe[index].append(cross.scores(index, q, self._scale))
             x = x + layer.cross_out(cross.attend(index, q, self._scale).reshape(num_tokens, width))
-            x = x + layer.down(F.gelu(layer.up(layer.mlp_norm.normalize(x))))
-        return self._norm.normalize(x)
+            x = x + layer.down(F.gelu(layer.up(layer.mlp_norm(x))))
+        return self._norm(x)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         return self._embedding(hidden)

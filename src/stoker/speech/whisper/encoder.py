@@ -17,13 +17,13 @@ _PREFIX = "model.encoder."
 
 
 @dataclass(frozen=True, slots=True)
-class Shaped:
-    """Weight and bias of a convolution or a normalization."""
+class Norm:
+    """Layer normalization."""
 
     weight: torch.Tensor
     bias: torch.Tensor
 
-    def normalize(self, x: torch.Tensor) -> torch.Tensor:
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
         return F.layer_norm(x, self.bias.shape, self.weight, self.bias, 1e-5)
 
     @property
@@ -32,11 +32,26 @@ class Shaped:
 
 
 @dataclass(frozen=True, slots=True)
+class Convolution:
+    """GELU of a convolution over time of width 3, as a product with every three neighbouring frames."""
+
+    affine: Affine
+    stride: int
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """[frames, channels] -> [frames / stride, W]."""
+        num_frames, channels = x.shape
+        padded = F.pad(x, (0, 0, 1, 1))
+        threes = padded.as_strided((num_frames // self.stride, 3 * channels), (self.stride * channels, 1))
+        return self.affine(threes, activation=F.gelu)
+
+
+@dataclass(frozen=True, slots=True)
 class EncoderLayer:
-    attention_norm: Shaped
+    attention_norm: Norm
     qkv: Affine
     out: Affine
-    mlp_norm: Shaped
+    mlp_norm: Norm
     up: Affine
     down: Affine
 
@@ -49,18 +64,25 @@ class Encoder:
         self._dims = checkpoint.dims
         self._device = device
         self._products = torch.float32 if faithful else torch.int16
-        self._conv1 = self._shaped(checkpoint, "conv1")
-        self._conv2 = self._shaped(checkpoint, "conv2")
+        self._conv1 = self._convolution(checkpoint, "conv1", stride=1)
+        self._conv2 = self._convolution(checkpoint, "conv2", stride=2)
         self._positions = checkpoint.dense(f"{_PREFIX}embed_positions.weight").to(device)  # [S, W]
         self._layers = [self._layer(checkpoint, index) for index in range(self._dims.audio_layers)]
-        self._norm = self._shaped(checkpoint, "layer_norm")
-        self.nbytes = sum(part.nbytes for part in (self._conv1, self._conv2, self._norm, self._positions))
+        self._norm = self._read_norm(checkpoint, "layer_norm")
+        self.nbytes = sum(
+            part.nbytes for part in (self._conv1.affine, self._conv2.affine, self._norm, self._positions)
+        )
         for layer in self._layers:
             self.nbytes += sum(getattr(layer, name).nbytes for name in EncoderLayer.__slots__)
 
-    def _shaped(self, checkpoint: WhisperCheckpoint, name: str) -> Shaped:
+    def _read_norm(self, checkpoint: WhisperCheckpoint, name: str) -> Norm:
         weight, bias = (checkpoint.dense(f"{_PREFIX}{name}.{leaf}") for leaf in ("weight", "bias"))
-        return Shaped(weight.to(self._device), bias.to(self._device))
+        return Norm(weight.to(self._device), bias.to(self._device))
+
+    def _convolution(self, checkpoint: WhisperCheckpoint, name: str, stride: int) -> Convolution:
+        weight = checkpoint.dense(f"{_PREFIX}{name}.weight")  # [W, channels, 3]
+        bias = checkpoint.dense(f"{_PREFIX}{name}.bias")
+        return Convolution(self._affine(weight.transpose(1, 2).flatten(1), bias), stride)
 
     def _affine(self, weight: torch.Tensor, bias: torch.Tensor) -> Affine:
         return affine(weight.to(self._device), bias.to(self._device), self._products, on_team=True)
@@ -73,23 +95,22 @@ class Encoder:
         name = f"layers.{index}."
         weights, biases = checkpoint.stacked(f"{_PREFIX}{name}self_attn", ("q_proj", "k_proj", "v_proj"))
         return EncoderLayer(
-            self._shaped(checkpoint, f"{name}self_attn_layer_norm"),
+            self._read_norm(checkpoint, f"{name}self_attn_layer_norm"),
             self._affine(torch.cat([checkpoint.as_dense(weight) for weight in weights]), biases),
             linear("self_attn.out_proj"),
-            self._shaped(checkpoint, f"{name}final_layer_norm"),
+            self._read_norm(checkpoint, f"{name}final_layer_norm"),
             linear("fc1"),
             linear("fc2"),
         )
 
     def __call__(self, mel: torch.Tensor) -> torch.Tensor:
         """mel [num_mels, 2S] -> [S, W]; S may be smaller than the model's own."""
-        x = F.gelu(F.conv1d(mel[None].to(self._device), self._conv1.weight, self._conv1.bias, padding=1))
-        x = F.gelu(F.conv1d(x, self._conv2.weight, self._conv2.bias, stride=2, padding=1))
-        x = x[0].T + self._positions[: x.shape[2]]
+        x = self._conv2(self._conv1(mel.T.to(self._device)))
+        x = x + self._positions[: len(x)]
         for layer in self._layers:
-            x = layer.out(self._attend(layer.qkv(layer.attention_norm.normalize(x))), residual=x)
-            x = layer.down(layer.up(layer.mlp_norm.normalize(x), activation=F.gelu), residual=x)
-        return self._norm.normalize(x)
+            x = layer.out(self._attend(layer.qkv(layer.attention_norm(x))), residual=x)
+            x = layer.down(layer.up(layer.mlp_norm(x), activation=F.gelu), residual=x)
+        return self._norm(x)
 
     def _attend(self, qkv: torch.Tensor) -> torch.Tensor:
         num_positions = qkv.shape[0]
