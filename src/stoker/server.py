@@ -91,6 +91,9 @@ class GuardedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, msg)
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing to say: the request is answered as if it had not asked, as HTTP has it."""
+
     def _expect_more(self, within_s: float) -> None:
         self._expect_nothing()
         self._deadline = self.loop.call_later(within_s, self._too_slow)
