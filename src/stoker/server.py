@@ -130,6 +130,7 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True  # the application waits for a body that will not come
+            self.cycle.scope["stoker.status"] = status  # for metrics and access log
             self.cycle.message_event.set()
         body = json.dumps({"error": {"message": message, "type": "invalid_request_error"}}).encode()
         head = (
