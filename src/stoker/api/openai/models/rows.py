@@ -36,7 +36,7 @@ def served_row(state: ApiState) -> dict[str, Any]:
     is_chat = text.template is not None
     is_embedding = state.embed is not None and text.id == state.embed.embedding_id()
     abilities = {
-        "tools": is_chat and _mentions(text.template, "tools"),
+        "tools": is_chat,  # a template that does not know them gets them in words
         "structured_output": state.compile_constraint is not None and not is_embedding,
         "embeddings": is_embedding,
         "vision": False,
