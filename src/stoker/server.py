@@ -15,7 +15,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -130,7 +130,8 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True  # the application waits for a body that will not come
-            self.cycle.scope["stoker.status"] = status  # for metrics and access log
+            scope = cast(dict[str, Any], self.cycle.scope)
+            scope["stoker.status"] = status  # for metrics and the access log
             self.cycle.message_event.set()
         body = json.dumps({"error": {"message": message, "type": "invalid_request_error"}}).encode()
         head = (
