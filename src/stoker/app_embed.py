@@ -60,7 +60,8 @@ def embed_service(
         "rerank": settings.rerank_model,
     }
     if alone is not None:
-        wanted[alone.kind] = alone
+        # A language model may be named for its vectors.
+        wanted[alone.kind if alone.kind in ENCODER_KINDS else "embedding"] = alone
     service = EmbedService(
         _finder("embedding", wanted["embedding"], load_embedding_model, numerics, device),
         _finder("rerank", wanted["rerank"], load_reranker, numerics, device),

@@ -34,6 +34,7 @@ class StokerError(Exception):
     status: int = 500
     type: str | None = None
     code: str | None = None
+    retry_after_s: int | None = None  # when asking again may help
 
     def __init__(
         self,
@@ -98,6 +99,7 @@ class QueueFull(StokerError):
     status = 429
     type = "resource_admission"
     code = "queue_full"
+    retry_after_s = 1  # a place becomes free whenever one reply ends
 
 
 class RequestCancelled(StokerError):

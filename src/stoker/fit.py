@@ -17,11 +17,12 @@ class Fit:
     transient_bytes: int  # one step's activations and logits
     token_bytes: int  # keys and values of one token, all layers
     window: int  # positions the model was made for
+    beside_bytes: int = 0  # weights of other models in the same memory
 
     @property
     def kv_room_bytes(self) -> int:
         """What is left for keys and values; 0 when even the weights do not fit."""
-        return max(0, self.usable_bytes - self.weights_bytes - self.transient_bytes)
+        return max(0, self.usable_bytes - self.weights_bytes - self.beside_bytes - self.transient_bytes)
 
     @property
     def max_safe_context(self) -> int:
@@ -32,7 +33,7 @@ class Fit:
         return num_tokens * self.token_bytes
 
     def total_bytes(self, num_tokens: int) -> int:
-        return self.weights_bytes + self.transient_bytes + self.kv_bytes(num_tokens)
+        return self.weights_bytes + self.beside_bytes + self.transient_bytes + self.kv_bytes(num_tokens)
 
     def fits(self, num_tokens: int) -> bool:
         return self.total_bytes(num_tokens) <= self.usable_bytes

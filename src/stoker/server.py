@@ -15,7 +15,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -91,6 +91,9 @@ class GuardedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, msg)
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing to say: the request is answered as if it had not asked, as HTTP has it."""
+
     def _expect_more(self, within_s: float) -> None:
         self._expect_nothing()
         self._deadline = self.loop.call_later(within_s, self._too_slow)
@@ -127,6 +130,8 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True  # the application waits for a body that will not come
+            scope = cast(dict[str, Any], self.cycle.scope)
+            scope["stoker.status"] = status  # for metrics and the access log
             self.cycle.message_event.set()
         body = json.dumps({"error": {"message": message, "type": "invalid_request_error"}}).encode()
         head = (

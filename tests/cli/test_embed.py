@@ -97,6 +97,19 @@ def test_mistakes(stoker: Run, embedding_model: Path, tiny_model: Path, tmp_path
     assert "stoker get all-minilm-l6-v2" in err
 
 
+def test_a_chat_model_that_is_named_is_the_one_that_is_used(
+    stoker: Run, embedding_model: Path, tiny_model: Path, home: Path
+) -> None:
+    """Never another that happens to be downloaded."""
+    (home / "models").mkdir(parents=True, exist_ok=True)
+    (home / "models" / "tiny-embedding").symlink_to(embedding_model)
+    code, default, _ = stoker("embed", "--text", "hello")
+    assert code == 0
+    code, named, err = stoker("embed", str(tiny_model), "--text", "hello")
+    assert code == 0, err
+    assert not np.allclose(json.loads(named), json.loads(default), atol=0.1)
+
+
 Spawn = Callable[..., "subprocess.Popen[str]"]
 
 

@@ -34,6 +34,19 @@ def test_the_prompt_may_come_from_four_places(stoker: Run, tiny_model: Path, std
     assert stoker("generate", "--model", str(tiny_model), *GREEDY)[1] == expected
 
 
+def test_the_path_of_a_model_is_no_prompt(stoker: Run, tiny_model: Path, tmp_path: Path, stdin):
+    expected = stoker("generate", str(tiny_model), "Hello", *GREEDY)[1]
+    stdin("Hello")
+    assert stoker("generate", str(tiny_model), *GREEDY)[1] == expected
+    (tmp_path / "broken.gguf").write_bytes(b"no model")
+    stdin("Hello")
+    code, _, err = stoker("generate", str(tmp_path / "broken.gguf"))
+    assert (code, "broken.gguf cannot be used" in err) == (1, True)
+    # Anything else is one, also what could never be a path.
+    for prompt in ("no/such.gguf", "x" * 5000, str(tmp_path)):
+        assert stoker("generate", prompt, "--model", str(tiny_model), "--raw", *GREEDY)[0] == 0
+
+
 def test_raw_continues_the_text_without_the_template(stoker: Run, tiny_model: Path):
     templated = stoker("generate", str(tiny_model), "Hello", *GREEDY)[1]
     raw = stoker("generate", str(tiny_model), "--prompt", "Hello", "--raw", *GREEDY)[1]

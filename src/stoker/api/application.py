@@ -81,6 +81,10 @@ def create_app(state: ApiState) -> FastAPI:
     )
     app = assemble(state, [router(state) for router in routers], _DOCUMENTED)
     state.metrics.watch_engine(state.engine)
+    if state.speech is not None:
+        state.metrics.watch_speech(state.speech)
+    if state.embed is not None:
+        state.metrics.watch_embed(state.embed)
     return app
 
 

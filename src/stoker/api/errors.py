@@ -93,6 +93,8 @@ def error_body(path: str, error: StokerError) -> Body:
 
 def error_response(path: str, error: StokerError, headers: Mapping[str, str] | None = None) -> Response:
     body = error_body(path, error)
+    if error.retry_after_s is not None:
+        headers = {"retry-after": str(error.retry_after_s), **(headers or {})}
     if "request_id" in body:
         headers = {"request-id": body["request_id"], **(headers or {})}
     return json_response(body, error.status, headers)

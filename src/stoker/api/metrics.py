@@ -7,6 +7,7 @@ counted here.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -14,6 +15,11 @@ from prometheus_client.registry import Collector
 
 from stoker.api.disk_metrics import DiskCollector
 from stoker.api.engine_port import EngineLike, StatsLike
+from stoker.api.side_metrics import EmbedCollector, SpeechCollector
+
+if TYPE_CHECKING:
+    from stoker.api.speech.front import SpeechFront
+    from stoker.embed.service import EmbedService
 
 _WAIT_BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 _TOKEN_BUCKETS_S = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 10)
@@ -60,6 +66,12 @@ class Metrics:
         """Adds the engine's own figures to the registry. Once per engine."""
         self.registry.register(_EngineCollector(engine))
         self.registry.register(DiskCollector(engine))
+
+    def watch_speech(self, speech: SpeechFront) -> None:
+        self.registry.register(SpeechCollector(speech))
+
+    def watch_embed(self, embed: EmbedService) -> None:
+        self.registry.register(EmbedCollector(embed))
 
     def render(self) -> bytes:
         """The text exposition format, version 0.0.4."""

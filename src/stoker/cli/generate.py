@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -40,8 +41,9 @@ def run(
       stoker generate --raw "Once upon a time" --max-tokens 100
       cat report.txt | stoker generate -p - --system "Summarize this."
 
-    With one argument it is the prompt, with two the model and the prompt. Without a model the
-    one `stoker serve` would choose is used; without a prompt it is read from standard input.
+    With one argument it is the prompt, unless it is the path of a model; with two they are the model
+    and the prompt. Without a model the one `stoker serve` would choose is used; without a prompt it
+    is read from standard input.
     """
     model, prompt = _model_and_prompt(first, second, prompt)
     if prompt is None or prompt == "-":
@@ -84,12 +86,24 @@ def run(
 def _model_and_prompt(
     first: str | None, second: str | None, prompt: str | None
 ) -> tuple[str | None, str | None]:
-    """One positional argument is the prompt unless --prompt gives it; two are model and prompt."""
+    """One positional argument is the prompt unless --prompt gives it, or it is the path of a model;
+    two are model and prompt."""
     if prompt is not None:
         if second is not None:
             fail("the prompt is given twice, as an argument and with --prompt", 2)
         return first, prompt
-    return (first, second) if second is not None else (None, first)
+    if second is not None or (first is not None and _is_model_path(first)):
+        return first, second
+    return None, first
+
+
+def _is_model_path(argument: str) -> bool:
+    """Whether this is a file or folder with a model, which nobody means as a prompt."""
+    try:
+        path = Path(argument).expanduser()
+        return (path.suffix == ".gguf" and path.is_file()) or (path / "config.json").is_file()
+    except (OSError, ValueError):  # too long for a path, or with a null in it
+        return False
 
 
 def _write(text: str) -> None:

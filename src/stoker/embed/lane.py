@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError, ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -42,6 +43,7 @@ class Job:
         self.waiting = deque(passes)
         self._left = len(passes)
         self._progress = progress
+        self.num_items = num_items
         self._rows: Vectors = np.empty((num_items, width), np.float32)
 
     def cancel(self) -> None:
@@ -65,6 +67,13 @@ class Job:
             self.future.set_exception(error)
 
 
+@dataclass(frozen=True, slots=True)
+class LaneStats:
+    jobs: int  # taken on so far
+    items: int  # of those
+    waiting: int  # jobs with passes that have not begun
+
+
 class Lane:
     """`submit` and `close` are thread-safe; `work` is the host's."""
 
@@ -81,6 +90,12 @@ class Lane:
         self._current: list[tuple[Job, Pass] | None] = [None] * self._num_threads
         self._hosted = False  # the host knows that there is work
         self._closed = False
+        self._num_jobs = 0
+        self._num_items = 0
+
+    def stats(self) -> LaneStats:
+        with self._lock:
+            return LaneStats(self._num_jobs, self._num_items, len(self._jobs))
 
     def submit(self, job: Job) -> None:
         """Raises QueueFull, or Unavailable when closing."""
@@ -90,6 +105,8 @@ class Lane:
             if len(self._jobs) >= MAX_JOBS:
                 raise QueueFull(f"{len(self._jobs)} embedding requests are already waiting; try again later")
             self._jobs.append(job)
+            self._num_jobs += 1
+            self._num_items += job.num_items
             if self._hosted:
                 return
             self._hosted = True

@@ -38,6 +38,15 @@ class Part(Generic[M]):
 Find = Callable[[], Part[M] | None]  # may read the disk
 
 
+@dataclass(frozen=True, slots=True)
+class EncoderStats:
+    id: str | None = None  # None until it is loaded
+    weights_bytes: int = 0
+    requests: int = 0
+    items: int = 0  # texts or pairs of those
+    waiting: int = 0  # requests with passes that have not begun
+
+
 class Loaded(Generic[M]):
     """A model and the lane it runs on."""
 
@@ -56,6 +65,10 @@ class Loaded(Generic[M]):
         job = Job(passes, num_items, width, progress)
         self.lane.submit(job)
         return job
+
+    def stats(self) -> EncoderStats:
+        lane = self.lane.stats()
+        return EncoderStats(self.model.id, self.model.encoder.nbytes, lane.jobs, lane.items, lane.waiting)
 
 
 class _Slot(Generic[M]):
@@ -117,6 +130,13 @@ class EmbedService:
 
     def reranker(self) -> Loaded[Reranker] | None:
         return self._reranker.get()
+
+    def stats(self) -> dict[str, EncoderStats]:
+        """Of `embedding` and `rerank`. Loads nothing and reads no disk."""
+        return {
+            kind: EncoderStats() if loaded is None else loaded.stats()
+            for kind, loaded in (("embedding", self._embedding.loaded), ("rerank", self._reranker.loaded))
+        }
 
     def close(self) -> None:
         """Unfinished work fails."""

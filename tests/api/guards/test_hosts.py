@@ -1,6 +1,7 @@
 """The Host check."""
 
 import pytest
+from starlette.types import Message
 from tests.api.fronts import Front, make_front
 
 from stoker.api import ApiSettings
@@ -99,3 +100,18 @@ def test_hostname() -> None:
     assert hostname("a:") == "a"
     for malformed in ("", ":80", "[::1", "a:b", "a:80:80", "a b", "u@a", "a/b"):
         assert hostname(malformed) is None
+
+
+async def test_http_1_1_needs_the_header(front: Front) -> None:
+    for version, status in (("1.1", 400), ("1.0", 200)):
+        sent: list[Message] = []
+
+        async def send(message: Message, sent: list[Message] = sent) -> None:
+            sent.append(message)
+
+        async def receive() -> Message:
+            return {"type": "http.request"}
+
+        scope = {"type": "http", "http_version": version, "method": "GET", "path": "/health", "headers": []}
+        await front.app({**scope, "raw_path": b"/health", "query_string": b""}, receive, send)
+        assert sent[0]["status"] == status

@@ -17,7 +17,14 @@ async def test_no_origin_is_fine(front: Front) -> None:
 
 
 @pytest.mark.parametrize(
-    "origin", ["http://localhost:3000", "http://127.0.0.1", "https://[::1]:5173", "http://app.localhost:1"]
+    "origin",
+    [
+        "http://localhost:3000",
+        "http://127.0.0.1",
+        "https://[::1]:5173",
+        "http://app.localhost:1",
+        "http://LOCALHOST:65535",
+    ],
 )
 async def test_local_pages_may_call(front: Front, origin: str) -> None:
     response = await front.post(PATH, ASK, headers={"origin": origin})
@@ -38,6 +45,19 @@ async def test_local_pages_may_call(front: Front, origin: str) -> None:
         "chrome-extension://abc",
         "http://[",
         "localhost",
+        # What no browser writes, and a parser of URLs might forgive.
+        "http://localhost:abc",
+        "http://localhost:",
+        "http://localhost:99999",
+        "http://localhost/",
+        "http://localhost?x",
+        "http://localhost#x",
+        "http://user:word@localhost",
+        "http://127.0.0.1:80 http://evil.example",
+        "http://localhost\\.evil.example",
+        "http://localhost, http://evil.example",
+        "http://[::1",
+        "http://::1",
     ],
 )
 async def test_other_pages_may_not_post(front: Front, origin: str) -> None:

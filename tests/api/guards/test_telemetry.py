@@ -1,5 +1,6 @@
 """One log line per request where it is wanted, and for every failure."""
 
+import asyncio
 import logging
 from typing import Any
 
@@ -8,6 +9,8 @@ from tests.api.fronts import make_front
 from tests.fakes import Failure
 
 from stoker.api import ApiSettings
+from stoker.config import resolve
+from stoker.server import GuardedProtocol, bind, build_server
 
 PATH = "/v1/chat/completions"
 ASK: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
@@ -41,3 +44,25 @@ async def test_without_it_only_failures_are_logged(caplog: pytest.LogCaptureFixt
     lines = access_lines(caplog)
     assert len(lines) == 2
     assert all(f'"POST {PATH}" 500' in line for line in lines)
+
+
+async def test_a_body_that_stalls_is_logged_as_what_the_client_was_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(GuardedProtocol, "body_idle_timeout_s", 0.05)
+    front = make_front(settings=ApiSettings(access_log=True))
+    started = asyncio.Event()
+    server = build_server(front.app, resolve({}, environ={}), on_started=started.set)
+    listener = bind("127.0.0.1", 0)
+    caplog.set_level(logging.INFO, "stoker.access")
+    task = asyncio.create_task(server._serve([listener]))
+    await started.wait()
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.getsockname()[1])
+        writer.write(b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{")
+        assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
+        writer.close()
+    finally:
+        server.should_exit = True
+        await task
+    assert '"POST /v1/completions" 408 ' in caplog.text

@@ -342,6 +342,7 @@ async def test_a_prompt_that_leaves_two_tokens(stream: bool) -> None:
 async def test_a_full_queue(stream: bool) -> None:
     response = await make_front(max_queued=0).post(PATH, ask(stream=stream))
     assert response.status_code == 429
+    assert response.headers["retry-after"] == "1"
     error = response.json()["error"]
     assert (error["type"], error["code"]) == ("resource_admission", "queue_full")
 

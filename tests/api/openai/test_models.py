@@ -1,6 +1,7 @@
 """Discovery: GET /v1, /v1/models, /v1/models/<id>."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tests.api.fronts import Front, make_front
 from tests.fakes import byte_text_model
@@ -41,7 +42,11 @@ async def test_the_served_model_comes_first() -> None:
     assert served["context_window"] == 4096
     assert served["batch_mode"] == "batch"
     assert served["capabilities"]["chat_completions"] is True
-    assert served["capabilities"]["vision"] is False
+    abilities = served["capabilities"]
+    for name in ("text_completions", "anthropic_messages", "responses", "streaming", "logprobs", "tools"):
+        assert abilities[name] is True
+    for name in ("vision", "audio", "embeddings", "adapters", "training"):
+        assert abilities[name] is served[name] is False
     assert other == {
         "id": "org/other",
         "object": "model",
@@ -83,3 +88,26 @@ async def test_a_library_that_fails_does_not_hide_the_served_model() -> None:
 
     body = (await make_front(list_models=fail).get("/v1/models")).json()
     assert [row["id"] for row in body["data"]] == ["tiny/bytes"]
+
+
+async def served_row_of(template: str | None, **state: Any) -> dict[str, Any]:
+    front = make_front(text=byte_text_model(template=template), **state)
+    row: dict[str, Any] = (await front.get("/v1/models")).json()["data"][0]
+    return row
+
+
+async def test_thinking_is_switchable_where_the_template_reads_the_switch() -> None:
+    assert (await served_row_of("{{ messages }}"))["reasoning"] is False
+    assert (await served_row_of("{{ enable_thinking }}{{ messages }}"))["reasoning"] is True
+
+
+async def test_structured_output_needs_grammars() -> None:
+    assert (await served_row_of("{{ messages }}"))["structured_output"] is False
+    compiling = await served_row_of("{{ messages }}", compile_constraint=lambda constraint: None)
+    assert compiling["structured_output"] is True
+
+
+async def test_without_a_template_no_protocol_of_conversations() -> None:
+    abilities = (await served_row_of(None))["capabilities"]
+    assert not any(abilities[name] for name in ("anthropic_messages", "responses", "tools"))
+    assert abilities["text_completions"] is True

@@ -176,6 +176,7 @@ async def test_the_65th(server: SpeechServer) -> None:
         ids = [await create(client) for _ in range(64)]
         refused = await client.post(SESSIONS)
         assert error(refused, 429) == "too many open transcription sessions"
+        assert refused.headers["retry-after"] == "1"
         await client.delete(f"{SESSIONS}/{ids[0]}")
         await create(client)
     server.front.sessions.close()

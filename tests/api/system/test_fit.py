@@ -31,6 +31,7 @@ async def test_the_report_is_about_the_engines_context():
         "fits": True,
         "weights_bytes": 2 * GB,
         "kv_bytes": 4_096_000_000,
+        "encoder_bytes": 0,
         "transient_bytes": GB,
         "total_bytes": 7_096_000_000,
         "usable_bytes": 8 * GB,

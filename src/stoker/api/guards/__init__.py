@@ -1,6 +1,6 @@
 """What stands between a socket and the routes: one small ASGI layer per danger.
 
-telemetry > failsafe > hosts > origins > draining > key > body > routes
+telemetry > failsafe > hosts > origins > draining > key > body > head > routes
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from stoker.api.drain import Drain
 from stoker.api.guards.body import BodyGuard
 from stoker.api.guards.draining import DrainGuard
 from stoker.api.guards.failsafe import Failsafe
+from stoker.api.guards.head import HeadGuard
 from stoker.api.guards.hosts import HostGuard
 from stoker.api.guards.key import KeyGuard
 from stoker.api.guards.origins import OriginGuard
@@ -36,7 +37,7 @@ def guarded(app: ASGIApp, state: Guarded) -> ASGIApp:
     """`app` behind every guard."""
     settings = state.settings
     app = BodyGuard(
-        app,
+        HeadGuard(app),
         max_bytes=settings.max_body_bytes,
         max_audio_bytes=settings.max_audio_body_bytes,
         timeout_s=settings.body_timeout_s,

@@ -43,7 +43,9 @@ class HostGuard:
             if len(hosts) > 1:
                 await refuse(scope, receive, send, InvalidRequest("more than one Host header"))
                 return
-            # No browser leaves the header out, so its absence is no danger.
+            if not hosts and scope["type"] == "http" and scope.get("http_version", "1.1") == "1.1":
+                await refuse(scope, receive, send, InvalidRequest("HTTP/1.1 needs a Host header"))
+                return
             if hosts and not self._allows(hostname(hosts[0].decode("latin-1"))):
                 message = (
                     "this Host is not allowed; the server's --allowed-hosts setting names those that are"

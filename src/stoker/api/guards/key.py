@@ -11,7 +11,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from stoker.api.guards.refuse import refuse
 from stoker.errors import Unauthorized
 
-_OPEN_PATHS = ("/health", "/docs")  # the page itself holds nothing; what it shows needs the key
+# The documentation is the same on every server and holds nothing of this one.
+_OPEN_PATHS = ("/health", "/docs", "/openapi.json")
 
 
 class KeyGuard:

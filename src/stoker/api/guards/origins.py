@@ -6,7 +6,7 @@ Requests without an Origin (every client that is no browser) pass.
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+import re
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
@@ -16,6 +16,11 @@ from stoker.api.guards.hosts import is_loopback
 from stoker.api.guards.refuse import refuse
 from stoker.errors import Forbidden
 
+# As browsers write one, in lower case: a scheme, a name and perhaps a port, nothing else.
+_ORIGIN = re.compile(
+    r"https?://(?P<host>(?:\[(?P<bracketed>[0-9a-f:.]+)\]|(?P<name>[^\s\[\]:@/?#\\,]+))(?::(?P<port>[0-9]{1,5}))?)",
+    re.ASCII,
+)
 _SAFE_METHODS = ("GET", "HEAD")
 _METHODS = "GET, POST, DELETE, OPTIONS"
 _EXPOSED = "Warning, Retry-After, x-mlx-bun-language, x-mlx-bun-timings"
@@ -59,14 +64,10 @@ class OriginGuard:
         origin = origin.lower()
         if "*" in self._allowed or origin in self._allowed:
             return True
-        try:
-            parts = urlsplit(origin)
-            name = parts.hostname
-        except ValueError:
+        match = _ORIGIN.fullmatch(origin)
+        if match is None or int(match["port"] or 0) > 65535:  # "null", file:, extensions, nonsense
             return False
-        if parts.scheme not in ("http", "https") or not name:  # "null", file:, extensions
-            return False
-        return is_loopback(name) or parts.netloc == host.lower()
+        return is_loopback(match["bracketed"] or match["name"]) or match["host"] == host.lower()
 
 
 def _preflight(headers: Headers) -> Response:

@@ -19,6 +19,7 @@ def fit_object(state: ApiState) -> dict[str, Any]:
     """Measures the memory's bandwidth when called first; not for the event loop. Nothing records
     decoding runs yet, so that the measured speed is null."""
     fit = state.figures.fit or _UNKNOWN
+    fit = replace(fit, beside_bytes=_encoder_bytes(state))
     bandwidth = state.machine.measure_bandwidth_gbs()
     context = state.engine.max_context
     typical = min(TYPICAL_CONTEXT, context)
@@ -37,6 +38,7 @@ def fit_object(state: ApiState) -> dict[str, Any]:
             "fits": fit.fits(context),
             "weights_bytes": fit.weights_bytes,
             "kv_bytes": fit.kv_bytes(context),
+            "encoder_bytes": fit.beside_bytes,
             "transient_bytes": fit.transient_bytes,
             "total_bytes": fit.total_bytes(context),
             "usable_bytes": fit.usable_bytes,
@@ -46,6 +48,12 @@ def fit_object(state: ApiState) -> dict[str, Any]:
         "sku_matrix_ctx": TABLE_CONTEXT,
         "sku_matrix": [_row(fit, accelerator) for accelerator in ACCELERATORS],
     }
+
+
+def _encoder_bytes(state: ApiState) -> int:
+    """Weights of the encoders that are loaded now, other than the served model itself."""
+    encoders = state.embed.stats().values() if state.embed is not None else ()
+    return sum(encoder.weights_bytes for encoder in encoders if encoder.id != state.text.id)
 
 
 def _row(fit: Fit, accelerator: Accelerator) -> dict[str, Any]:

@@ -88,6 +88,7 @@ class FitReport(Documented):
     fits: bool
     weights_bytes: int
     kv_bytes: int
+    encoder_bytes: int  # weights of embedding and reranking models that are loaded beside it
     transient_bytes: int
     total_bytes: int
     usable_bytes: int

@@ -141,7 +141,8 @@ async def test_reasoning_effort_and_schema_reach_the_chat(front: Front) -> None:
     assert response["reasoning"] == {"effort": "low", "summary": None}
     status, error = await error_of(front, "POST", PATH, ask(reasoning={"effort": "much"}))
     assert status == 400
-    assert "reasoning_effort" in error["message"]
+    assert error["param"] == "reasoning.effort"
+    assert error["message"].startswith("reasoning.effort must be one of 'none', ")
 
 
 @pytest.mark.parametrize("place", ["text", "response_format"])
@@ -193,6 +194,14 @@ async def test_reading_and_deleting(front: Front) -> None:
         status, error = await error_of(front, method, path)
         assert (status, error["type"]) == (404, "invalid_request_error")
     assert (await front.get("/stats")).json()["response_store"]["entries"] == 0
+
+
+async def test_a_stored_response_is_not_streamed_again(front: Front) -> None:
+    """A client that asked for events would take the JSON for a stream without any."""
+    path = f"{PATH}/{(await create(front))['id']}"
+    status, error = await error_of(front, "GET", path + "?stream=true")
+    assert (status, error["param"]) == (400, "stream")
+    assert (await front.get(path + "?stream=false")).status_code == 200
 
 
 async def test_what_is_not_stored(front: Front) -> None:

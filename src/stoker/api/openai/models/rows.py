@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 from stoker.api.state import ApiState
+from stoker.chat.template import ChatTemplate
 from stoker.errors import StokerError
 
 log = logging.getLogger(__name__)
@@ -34,8 +36,8 @@ def served_row(state: ApiState) -> dict[str, Any]:
     is_chat = text.template is not None
     is_embedding = state.embed is not None and text.id == state.embed.embedding_id()
     abilities = {
-        "tools": False,
-        "structured_output": False,
+        "tools": is_chat,  # a template that does not know them gets them in words
+        "structured_output": state.compile_constraint is not None and not is_embedding,
         "embeddings": is_embedding,
         "vision": False,
         "audio": False,
@@ -48,7 +50,7 @@ def served_row(state: ApiState) -> dict[str, Any]:
         "created": int(state.started_at),
         "owned_by": "stoker",
         "context_window": state.engine.max_context,
-        "reasoning": False,
+        "reasoning": is_chat and _mentions(text.template, "enable_thinking"),
         "batch_mode": state.batch_mode,
         **abilities,
         "dsa": False,
@@ -56,14 +58,20 @@ def served_row(state: ApiState) -> dict[str, Any]:
         "capabilities": {
             "chat_completions": is_chat,
             "text_completions": not is_embedding,
-            "anthropic_messages": False,
-            "responses": False,
-            "streaming": True,
-            "logprobs": True,
+            "anthropic_messages": is_chat,
+            "responses": is_chat,
+            "streaming": not is_embedding,
+            "logprobs": not is_embedding,
             **abilities,
         },
         "gen_defaults": _defaults(state),
     }
+
+
+def _mentions(template: ChatTemplate | None, variable: str) -> bool:
+    """Whether the template reads this variable."""
+    word = re.compile(rf"\b{variable}\b")
+    return template is not None and any(word.search(source) for source in template.sources.values())
 
 
 def _defaults(state: ApiState) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stoker.api.fields import Fields, invalid
+from stoker.api.openai.chat.thinking import EFFORTS
 
 Json = dict[str, Any]
 
@@ -81,6 +82,6 @@ def read_reasoning(fields: Fields) -> tuple[Json, str | None]:
     """`reasoning` as the response repeats it, and the effort. How it is summarized makes no
     difference: the summary is the thought itself."""
     reasoning = fields.nested("reasoning")
-    effort = reasoning.string("effort") if reasoning else None
+    effort = reasoning.one_of("effort", EFFORTS) if reasoning else None
     summary = reasoning.one_of("summary", ("auto", "concise", "detailed")) if reasoning else None
     return {"effort": effort, "summary": summary}, effort

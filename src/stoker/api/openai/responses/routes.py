@@ -24,7 +24,7 @@ from stoker.api.openapi import generation_docs, read_docs
 from stoker.api.parts import build_parts
 from stoker.api.sse import EventStream
 from stoker.api.state import ApiState
-from stoker.errors import Unavailable
+from stoker.errors import InvalidRequest, Unavailable
 
 _WITH_ID = {
     "parameters": [{"name": "response_id", "in": "path", "required": True, "schema": {"type": "string"}}]
@@ -77,11 +77,14 @@ def responses_router(state: ApiState) -> APIRouter:
     @router.get(
         "/v1/responses/{response_id}",
         summary="A stored response, or one under way",
-        **read_docs(schema.ResponseObject, "The response.", error=schema.ResponsesError, further=(404,)),
+        **read_docs(schema.ResponseObject, "The response.", error=schema.ResponsesError, further=(400, 404)),
         openapi_extra=_WITH_ID,
     )
     async def get_response(request: Request) -> Response:
         response_id = request.path_params["response_id"]
+        if request.query_params.get("stream", "").lower() == "true":
+            # A client that asked for events would read the whole response as a stream without any.
+            raise InvalidRequest("stream is not supported here: read it without, or poll it", param="stream")
         run = running.get(response_id)
         return json_response(run.snapshot() if run else load_response(state, response_id).response)
 
