@@ -5,6 +5,7 @@ of a run without any cache. What the tests of exactness share.
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any
@@ -58,12 +59,16 @@ class Turn:
     with_next: bool  # runs beside the next one
 
 
+def _tail(length: int, seed: int) -> tuple[int, ...]:
+    """Few different tokens and few seeds, so that branches part inside blocks, and meet again."""
+    return tuple(random.Random(seed).choices((1, 2), k=length))
+
+
 TURN = st.builds(
     Turn,
     base=st.integers(1, 6),
     keep=st.one_of(st.just(1.0), st.floats(0, 1)),
-    # Few different tokens, so that branches part inside blocks too.
-    tail=st.lists(st.integers(1, 2), min_size=1, max_size=70).map(tuple),
+    tail=st.builds(_tail, st.integers(1, 140), st.integers(0, 9)),
     max_tokens=st.integers(1, 12),
     session=st.sampled_from([None, "a", "b"]),
     namespace=st.sampled_from(["", "", "", "x"]),
