@@ -71,6 +71,8 @@ def measure(model: Path, *, pairs: int, words: int, num_tokens: int) -> dict[str
 
 
 def show(found: dict[str, list[float]]) -> str:
+    if not found["busy"]:
+        return "the disk writer was done before the answers were: give more --words"
     busy, idle = median(found["busy"]), median(found["idle"])
     ratios = [a / b for a, b in zip(found["busy"], found["idle"], strict=True)]
     rows = [["idle", f"{idle:.1f}"], ["busy", f"{busy:.1f}"]]
@@ -89,11 +91,7 @@ def main() -> int:
     if model is None:
         print("needs the starter model (make setup)", file=sys.stderr)
         return 1
-    found = measure(model, pairs=args.pairs, words=args.words, num_tokens=args.tokens)
-    if not found["busy"]:
-        print("the writer was done before the answers were: give more --words", file=sys.stderr)
-        return 1
-    print(show(found))
+    print(show(measure(model, pairs=args.pairs, words=args.words, num_tokens=args.tokens)))
     return 0
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from soak import WORDS, wait_until_ready
 
 from stoker.cache.disk.folder import TEMPORARY
 
-ANSWER_TOKENS = 24
+ANSWER_TOKENS = 16
 LATEST_KILL_S = 3.0  # after the first request of the round was sent
 FLUSH_EVERY = 4  # rounds
 
@@ -38,12 +39,15 @@ class Server:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
         command = [sys.executable, "-m", "stoker", "serve", model, "--port", str(port)]
-        # In float32 an answer does not depend on what else the server is computing.
-        command += ["--dtype", "float32", "--context-limit", "2000", "--log-level", "warning", *options]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        command += ["--threads", "1", "--context-limit", "2000", *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         base = f"http://127.0.0.1:{port}"
         self.http = httpx.Client(base_url=base, timeout=300)
-        wait_until_ready(base, self.process)
+        try:
+            wait_until_ready(base, self.process)
+        except SystemExit:
+            self.kill()
+            raise
 
     def complete(self, prompt: str) -> tuple[str, int, int]:
         """The greedy answer, the tokens of the prompt, and how many of them came from a cache."""
@@ -74,6 +78,7 @@ class Findings:
     def problem(self, kind: str, text: str) -> None:
         self.counts[kind] += 1
         self.problems.append(text)
+        print(text, file=sys.stderr, flush=True)
 
 
 class Round:
@@ -146,15 +151,23 @@ def check(plain: Server, one: Round, known: dict[str, str]) -> None:
             one.findings.problem("answers wrong", text)
 
 
-def run(model: str, kills: int, seed: int) -> int:
+def run(model: str, kills: int, seed: int, dtype: str) -> int:
     source, findings = random.Random(seed), Findings()
     known: dict[str, str] = {}  # right answers
     earlier: list[str] = []
     durable: list[str] = []
-    plain = Server(model, "--prompt-cache", "0")
+    plain = Server(model, "--dtype", dtype, "--prompt-cache", "0")
     try:
         with tempfile.TemporaryDirectory() as folder:
-            options = ("--ssd-cache", folder, "--ssd-cache-verify", "--generation-checkpoint", "4")
+            options = (
+                "--dtype",
+                dtype,
+                "--ssd-cache",
+                folder,
+                "--ssd-cache-verify",
+                "--generation-checkpoint",
+                "4",
+            )
             for number in range(kills):
                 one = Round(number, Server(model, *options), source, findings)
                 findings.counts["servers that came up"] += 1
@@ -187,8 +200,10 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--model", default="smollm2-135m-instruct")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--dtype", default="float32", help="in which no answer depends on its neighbours'")
     options = parser.parse_args()
-    return run(options.model, options.kills, options.seed)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # the servers end too
+    return run(options.model, options.kills, options.seed, options.dtype)
 
 
 if __name__ == "__main__":

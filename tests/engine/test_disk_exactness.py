@@ -34,6 +34,7 @@ class Options:
     verify: bool
     write_behind: bool
     prefetch: bool
+    max_bytes: int  # of the folder; 0 for all
 
 
 OPTIONS = st.builds(
@@ -42,6 +43,7 @@ OPTIONS = st.builds(
     verify=st.booleans(),
     write_behind=st.booleans(),
     prefetch=st.booleans(),
+    max_bytes=st.sampled_from([0, 0, 300_000]),  # a dozen blocks
 )
 
 
@@ -60,6 +62,7 @@ class Machine:
             verify=self._options.verify,
             write_behind=self._options.write_behind,
             prefetch=self._options.prefetch,
+            max_bytes=self._options.max_bytes,
         )
         config = EngineConfig(
             prefill_chunk=48,
@@ -76,8 +79,8 @@ class Machine:
 
     @property
     def room(self) -> int:
-        """Tokens that memory holds."""
-        return self._options.max_blocks * BLOCK_SIZE
+        """Tokens of one history that memory and disk surely hold."""
+        return 0 if self._options.max_bytes else self._options.max_blocks * BLOCK_SIZE
 
     def do(self, between: Between) -> None:
         if between in ("trim", "forget"):
