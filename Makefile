@@ -1,5 +1,5 @@
 # The verbs of this repository. `make` alone lists them.
-# PORT=9000 and MODEL=name-or-path are for `make serve`, ARGS=... for test, bench and soak.
+# PORT=9000 and MODEL=name-or-path are for `make serve`, ARGS=... for test, bench, soak and crash.
 
 PYTHON ?= python3
 STARTER = smollm2-135m-instruct
@@ -15,6 +15,7 @@ help:
 	@echo 'make lint    ruff and mypy'
 	@echo 'make bench   compare with llama-server, which is built once into .bench/ (ten minutes)'
 	@echo 'make soak    run the server under mixed load for a while and look for leaks'
+	@echo 'make crash   kill a server with a disk cache 50 times, and check what the next one makes of it'
 	@echo 'make docs    write docs/cli.md and docs/settings.md anew from the code'
 	@echo 'make clean   remove caches and build products; make distclean removes $(VENV) and .bench too'
 
@@ -42,6 +43,9 @@ bench: setup
 
 soak: setup
 	$(BIN)/python tools/soak.py $(ARGS)
+
+crash: setup
+	$(BIN)/python tools/crash_disk_cache.py $(ARGS)
 
 docs: $(VENV)/.installed
 	$(BIN)/python tools/gen_docs.py
@@ -88,4 +92,4 @@ $(VENV)/.installed-lint: $(VENV)/.installed
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement $(VENV)/lint.txt
 	@touch $@
 
-.PHONY: help setup serve test lint bench soak docs constraints clean distclean
+.PHONY: help setup serve test lint bench soak crash docs constraints clean distclean

@@ -1,4 +1,5 @@
-"""What the prefix cache saves: time to first token of a long prompt cold, again, and after a restart.
+"""What the prefix cache saves: time to first token of a long prompt cold, again, and after a restart;
+and what its disk writer costs a running answer (disk_writer.py).
 
 `python benchmarks/prefix_cache.py --llama PATH`. stoker keeps the prompt in memory and on disk; llama-server
 keeps it in memory. Rounds alternate; every round has a text of its own; ratios are of medians.
@@ -17,6 +18,7 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # so that it also runs as a plain script
 
 from benchmarks.compare import default_model, stoker_server
+from benchmarks.disk_writer import measure, show
 from benchmarks.load import Load, long_prompt, stream
 from benchmarks.peers import REPOSITORY, find_llama, llama_server
 from benchmarks.report import table
@@ -42,7 +44,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="prefix_cache.py", description=__doc__)
     parser.add_argument("--llama", help="llama-server binary or venv")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--words", type=int, default=5000, help="of the prompt; 5000 are about 6k tokens")
+    parser.add_argument("--words", type=int, default=6000, help="of the prompt; 6000 are about 6.5k tokens")
     args = parser.parse_args()
     model, llama = default_model(), find_llama(args.llama)
     if model is None or llama is None:
@@ -74,6 +76,7 @@ def main() -> int:
     ]
     print(f"{tokens} tokens, medians of {args.rounds}")
     print(table(["time to first token", "of stoker's cold", "of llama-server's cold"], rows))
+    print(show(measure(model, pairs=2 * args.rounds, words=2000, num_tokens=256)))
     return 0
 
 

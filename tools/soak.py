@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx
 
-START_TIMEOUT_S = 120.0
+START_TIMEOUT_S = 300.0
 REPORT_EVERY_S = 10.0
 WORDS = ("river", "stone", "light", "house", "green", "winter", "engine", "paper", "seven", "silver")
 

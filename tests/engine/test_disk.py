@@ -126,6 +126,20 @@ def test_logits_after_a_restore_equal_those_without_a_cache(engines):
     assert second.disk_stats().restores >= 4
 
 
+def test_a_beginning_in_memory_does_not_hide_what_disk_has_behind_it(model, engines):
+    """After a restart one conversation is back in memory; another one parts from it inside a file."""
+    opening = prompt(1, 70)
+    pair = [opening + prompt(40 + number, 50) for number in range(2)]
+    first = engines()
+    expected = [ask(first, ids) for ids in pair]
+    assert [cached for _, cached in expected] == [0, 70]
+    first.close(flush_timeout_s=30)
+    second = engines()
+    for ids, (answer, _) in zip(pair, expected, strict=True):
+        assert ask(second, ids) == (answer, len(ids) - 1)
+    assert second.disk_stats().restores == 2
+
+
 def test_another_namespace_does_not_see_it(model, engines):
     first = engines()
     ask(first, LONG)

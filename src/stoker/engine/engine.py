@@ -17,10 +17,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -40,6 +39,7 @@ from stoker.engine.checkpoints import Checkpoints
 from stoker.engine.executor import Executor
 from stoker.engine.grammar import GrammarCompiler, RowMatcher
 from stoker.engine.handle import GenerationHandle
+from stoker.engine.loans import Loan, Loans, once
 from stoker.engine.row import Row
 from stoker.engine.sampling import RowFailure, Sampled, SamplerRow
 from stoker.engine.scheduler import Scheduled, Scheduler, blocks_for
@@ -114,9 +114,7 @@ class Engine:
         self._rows: dict[GenerationHandle, list[Row]] = {}
         self._outbox: list[tuple[GenerationHandle, list[Event]]] = []
         self._staged: dict[GenerationHandle, Ticket] = {}  # they wait for their prompt to come from disk
-        self._exclusive: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
-        self._between: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
-        self._shared: deque[Callable[[float], bool]] = deque()
+        self._loans = Loans()
         self._prefix_hits = self._prefix_misses = self._prefix_scans = 0
         self._session_hits = self._session_misses = 0
         self._submitted_rows = self._steps = self._prompt_tokens = self._generated_tokens = 0
@@ -183,29 +181,27 @@ class Engine:
         """Runs `work` on the engine thread while no row is active. Running rows finish first and
         none is admitted meanwhile. The future carries its result or exception."""
         future: Future[T] = Future()
-        with self._changed:
-            if self._closing:
-                raise Unavailable("the server is shutting down")
-            self._post(lambda: self._exclusive.append((work, future)))
+        self._lend(once(work, future, alone=True))
         return future
 
     def run_between(self, work: Callable[[], T]) -> Future[T]:
         """Runs `work` on the engine thread between two steps: rows stay where they are and go on after it.
-        One piece of work runs before each step, so long work in pieces slows rows down without stalling
-        them. Cancelling the future while it waits takes the work back."""
+        Cancelling the future while it waits takes the work back."""
         future: Future[T] = Future()
-        with self._changed:
-            if self._closing:
-                raise Unavailable("the server is shutting down")
-            self._post(lambda: self._between.append((work, future)))
+        self._lend(once(work, future))
         return future
 
     def share(self, work: Callable[[float], bool]) -> None:
         """Work that needs the processor beside the rows: `work(seconds)` is called between steps, on
         the engine thread, until it returns True. While rows run it is given as long as their last
         step took, so that neither waits for the other's end."""
+        self._post_from_outside(lambda: self._loans.add(Loan(work)))
+
+    def _lend(self, loan: Loan) -> None:
         with self._changed:
-            self._post(lambda: self._shared.append(work))
+            if self._closing:
+                raise Unavailable("the server is shutting down")
+            self._post(lambda: self._loans.add(loan))
 
     def close_session(self, label: str) -> None:
         """Forgets what the session published last; requests under way no longer count as its own.
@@ -321,8 +317,7 @@ class Engine:
                 self._fail_all(error)
         for handle in list(self._rows):
             self._cancel(handle)
-        for _, future in (*self._exclusive, *self._between):
-            future.cancel()
+        self._loans.abandon()
 
     def _take_messages(self) -> bool:
         """Waits until there is something to do. False when the thread should end."""
@@ -340,35 +335,25 @@ class Engine:
         return not self._stopped and bool(self._has_work() or self._staged or not self._closing)
 
     def _has_work(self) -> bool:
-        return bool(
-            self._scheduler.running
-            or self._scheduler.waiting
-            or self._exclusive
-            or self._between
-            or self._shared
-        )
+        return bool(self._scheduler.running or self._scheduler.waiting or self._loans)
 
     def _turn(self) -> None:
-        """Schedule, run, account for the result."""
-        if self._between:
-            self._deliver()
-            _run_one(self._between)
-        if self._exclusive and not self._scheduler.running:
-            _run_one(self._exclusive)
-        step = self._scheduler.schedule(admit=not self._exclusive)
-        if not step:
-            self._deliver()
-            self._run_one_shared(IDLE_SLICE_S)
-            return
+        """Schedule, run, account for the result; then a piece of somebody else's work."""
         began = time.monotonic()
-        batch = self._executor.prepare(step)
-        self._deliver()
-        results = self._executor.run(step, batch)
-        self._steps += 1
-        self._account(step, results)
-        if self._shared:
+        step = self._scheduler.schedule(admit=self._loans.admits_rows)
+        if step:
+            batch = self._executor.prepare(step)
             self._deliver()
-            self._run_one_shared(time.monotonic() - began)
+            results = self._executor.run(step, batch)
+            self._steps += 1
+            self._account(step, results)
+        rows_are_running = bool(self._scheduler.running)
+        due = self._loans.due(rows_are_running=rows_are_running)
+        if due or not step:
+            self._deliver()
+        if due:
+            seconds = time.monotonic() - began if step else IDLE_SLICE_S
+            self._loans.run_piece(seconds, rows_are_running=rows_are_running)
 
     def _account(self, step: list[Scheduled], results: list[Sampled | RowFailure | None]) -> None:
         events: dict[GenerationHandle, list[Event]] = {}
@@ -502,28 +487,6 @@ class Engine:
         for handle in {row.handle for row in self._scheduler.running}:
             self._drop(handle, publish=False)
             handle.deliver([ErrorEvent(message)])
-
-    def _run_one_shared(self, seconds: float) -> None:
-        if not self._shared:
-            return
-        work = self._shared.popleft()
-        try:
-            done = work(seconds)
-        except Exception:  # it is not the rows' fault
-            log.exception("shared work failed")
-            return
-        if not done:
-            self._shared.append(work)
-
-
-def _run_one(waiting: deque[tuple[Callable[[], Any], Future[Any]]]) -> None:
-    work, future = waiting.popleft()
-    if not future.set_running_or_notify_cancel():
-        return
-    try:
-        future.set_result(work())
-    except Exception as error:
-        future.set_exception(error)
 
 
 def _completes_grammar(row: Row, token_id: int) -> bool:

@@ -93,10 +93,13 @@ def test_any_tree_of_histories_is_found_as_a_list_of_them_would(tmp_path_factory
     reader, into = open_store(store.root)
     for asked in [*histories, data.draw(st.lists(st.integers(0, 1), max_size=24))]:
         longest = max(common(known, asked) for known in histories)
+        hoped = reader.index.reach(asked)
         found = restore(reader, into, asked)
+        assert found <= hoped <= len(asked)
         # Within the block where histories part, what remains of it may be computed again.
         assert longest - longest % SIZE <= found <= longest
         assert reader.index.probe(asked) <= longest
+        assert reader.index.reach(asked) == found  # all that could say more has been read
 
 
 # Damage: never trusted, never fatal, reported once, and replaced by the next write.

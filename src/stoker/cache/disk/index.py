@@ -85,12 +85,14 @@ class SegmentIndex:
     def probe(self, tokens: Sequence[int]) -> int:
         """Tokens of the prefix that are surely stored, to a block, without reading any file: a segment
         whose last key fits is taken whole; of one that is only known to begin right, one block."""
-        if not self._sizes:
-            return 0
-        found = 0
-        for piece in self._follow(tokens, lambda segment: None):
-            found += piece.count
-        return found
+        return sum(piece.count for piece in self._follow(tokens, lambda segment: None))
+
+    def reach(self, tokens: Sequence[int]) -> int:
+        """Tokens of the prefix that may be stored, without reading any file: all of them as long as a header
+        that was not read yet could say so."""
+        unread: list[Segment] = []
+        found = sum(piece.count for piece in self._follow(tokens, unread.append))
+        return len(tokens) if unread else found
 
     def find(self, tokens: Sequence[int], load: Load) -> list[Piece]:
         """The longest stored prefix, piece by piece. All but the last piece end at a block's end."""

@@ -93,7 +93,7 @@ class Restores:
             if common_length(job.tokens, ticket.tokens) - hit.num_tokens >= self._block_size:
                 self._join(ticket, job)
                 return True
-        if self._store.index.probe(ticket.tokens) - hit.num_tokens < MIN_GAIN_TOKENS:
+        if self._store.index.reach(ticket.tokens) - hit.num_tokens < MIN_GAIN_TOKENS:
             return False
         base = hit.blocks[: hit.num_tokens // self._block_size]
         self._pool.retain(base)

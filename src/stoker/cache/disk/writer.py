@@ -44,6 +44,8 @@ class Snapshot:
         """All that `other` would bring to disk comes with this one."""
         if other.finished or self.finished:
             return False
+        if self.checkpoint is not None and other.checkpoint is None:
+            return False  # checkpoints may be dropped from the queue, histories may not
         if other.checkpoint is not None and (
             self.checkpoint is None or self.checkpoint.identity != other.checkpoint.identity
         ):
