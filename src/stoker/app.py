@@ -141,13 +141,7 @@ def load_served_model(settings: Settings, entry: ModelEntry | None = None) -> Se
         native.set_num_threads(threads)
         torch.set_num_threads(1)
     config = replace(
-        engine_config(
-            settings,
-            text,
-            enforced=enforced,
-            native_kernels=native_kernels,
-            idle_cores=threads < machine.physical_cores(),
-        ),
+        engine_config(settings, text, enforced=enforced, native_kernels=native_kernels),
         disk=disk_config(
             settings,
             lambda root: namespace_of(
@@ -332,12 +326,7 @@ def kv_blocks(
 
 
 def engine_config(
-    settings: Settings,
-    text: TextModel,
-    *,
-    enforced: int | None = None,
-    native_kernels: bool = False,
-    idle_cores: bool = False,
+    settings: Settings, text: TextModel, *, enforced: int | None = None, native_kernels: bool = False
 ) -> EngineConfig:
     chosen: dict[str, Any] = {"prefill_chunk": settings.prefill_chunk} if settings.prefill_chunk else {}
     if native_kernels:
@@ -354,7 +343,6 @@ def engine_config(
         use_sessions=settings.session_cache,
         checkpoint_tokens=settings.generation_checkpoint or 0,
         newline_ids=newline_ids(text),
-        idle_cores=idle_cores,
         **chosen,
     )
 

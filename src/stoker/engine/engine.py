@@ -38,7 +38,7 @@ from stoker.core import (
 )
 from stoker.engine.checkpoints import Checkpoints
 from stoker.engine.executor import Executor
-from stoker.engine.grammar import GrammarCompiler, MaskMaker, RowMatcher
+from stoker.engine.grammar import GrammarCompiler, RowMatcher
 from stoker.engine.handle import GenerationHandle
 from stoker.engine.row import Row
 from stoker.engine.sampling import RowFailure, Sampled, SamplerRow
@@ -80,8 +80,7 @@ class Engine:
         self._prefixes = PromptCache(index, use_sessions=self.config.use_sessions)
         budget_bytes = self.config.kv_budget_bytes
         self._budget_blocks = None if budget_bytes is None else budget_bytes // kv.bytes_per_block
-        masks = MaskMaker(in_background=self.config.idle_cores or torch.device(device).type != "cpu")
-        self._executor = Executor(model, kv, torch.device(device), masks)
+        self._executor = Executor(model, kv, torch.device(device))
         self._scheduler = Scheduler(
             kv,
             max_rows=self.config.max_rows,

@@ -15,11 +15,11 @@ from stoker.models.base import CausalLM, StepBatch
 
 
 class Executor:
-    def __init__(self, model: CausalLM, kv: KVLayout, device: torch.device, masks: MaskMaker) -> None:
+    def __init__(self, model: CausalLM, kv: KVLayout, device: torch.device) -> None:
         self._model = model
         self._kv = kv
         self._device = device
-        self._masks = masks
+        self._masks = MaskMaker()
 
     def prepare(self, step: Sequence[Scheduled]) -> StepBatch:
         """The step as tensors: everything that can be done before the model runs."""

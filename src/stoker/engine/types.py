@@ -29,7 +29,6 @@ class EngineConfig:
     max_context: int | None = None  # tokens a row may hold, set by the operator; None = the model's
     kv_budget_bytes: int | None = None  # that running rows together may come to need; None = no limit
     newline_ids: frozenset[int] = frozenset()  # tokens XTC must not remove
-    idle_cores: bool = False  # the model leaves some, so masks can be computed while it runs
 
 
 @dataclass(frozen=True, slots=True)

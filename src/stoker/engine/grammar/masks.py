@@ -20,14 +20,10 @@ from stoker.engine.grammar.matcher import RowMatcher
 class MaskMaker:
     """Belongs to the engine's thread.
 
-    `begin` starts masks that will be needed, to be computed while the model runs: only where it leaves
-    cores idle, because a model's step on all cores waits for the slowest of them, and a mask on one of
-    them delays it by all of its time. `finish` computes what is still missing, on every core: called
-    between two steps, when nothing else runs.
+    `begin`, before the model runs, starts the masks that will probably be needed; they are computed
+    meanwhile, which costs less than between two steps even where the model uses every core. `finish`
+    computes what turned out to be missing.
     """
-
-    def __init__(self, *, in_background: bool = False) -> None:
-        self._in_background = in_background
 
     @cached_property
     def _cores(self) -> LLExecutor:
@@ -39,8 +35,6 @@ class MaskMaker:
 
     def begin(self, rows: Sequence[RowMatcher]) -> None:
         """For rows that needed a mask the last time."""
-        if not self._in_background:
-            return
         missing = [row for row in rows if row.needed_mask and row.lacks_mask]
         if missing:
             task = self._helper.submit(self._compute, missing)

@@ -61,7 +61,7 @@ class RowMatcher:
         """Whether `mask` has the token, without computing one."""
         self._wait()
         if self._mask is not None:
-            mask = self.mask()
+            mask = self._within_prelude(self._mask)
             return token_id >> 5 < len(mask) and bool(int(mask[token_id >> 5]) >> (token_id & 31) & 1)
         if token_id in self._eos_ids and self._matcher.is_accepting():
             return True
@@ -78,7 +78,10 @@ class RowMatcher:
             mask = np.empty(self.mask_bytes // 4, dtype=np.uint32)
             self._matcher.unsafe_compute_mask_ptr(mask.ctypes.data, mask.nbytes)
             self._mask = self.set_mask(mask)
-        return self._mask if self._prelude is None else self._prelude.mask(self._mask)
+        return self._within_prelude(self._mask)
+
+    def _within_prelude(self, mask: Mask) -> Mask:
+        return mask if self._prelude is None else self._prelude.mask(mask)
 
     def forced_tokens(self) -> list[int]:
         """Tokens that must come next, perhaps none: what filling without sampling would append.

@@ -97,12 +97,12 @@ class _Turn:
         self._logits = logits
         if row.processors.active:
             row.processors.apply(logits)
-        self._find_peak()
+        self.is_open = self._find_peak()
 
-    def _find_peak(self) -> None:
+    def _find_peak(self) -> bool:
         self.best = int(self._logits.argmax())
         self._peak = float(self._logits[self.best])
-        self.is_open = math.isfinite(self._peak)
+        return math.isfinite(self._peak)
 
     def sample(self, scratch: Floats) -> Sampled | RowFailure:
         """`scratch` [V] is overwritten."""
@@ -113,8 +113,7 @@ class _Turn:
         top = logprobs.top(row.params.logprobs) if logprobs else ()
         if self.mask is not None:
             forbid(logits, self.mask)
-            self._find_peak()
-            if not self.is_open:
+            if not self._find_peak():
                 return _failure(self._peak)
         token_id = self.best if row.is_greedy else _draw_token(logits, self._peak, row, scratch)
         return Sampled(token_id, logprobs.of(token_id) if logprobs else None, top)
