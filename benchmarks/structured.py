@@ -2,7 +2,8 @@
 
 Rounds alternate between plain streams and constrained ones, on the same running server, so that
 whatever else the machine does falls on both. The constraints never end by themselves: every stream
-decodes the same number of tokens.
+decodes the same number of tokens. Greedy unless `--temperature` says otherwise: a greedy row needs a whole
+mask only where the model's favourite is not allowed, a drawn one at every token.
 """
 
 from __future__ import annotations
@@ -84,9 +85,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--kinds", nargs="*", choices=list(KINDS), default=list(KINDS))
+    parser.add_argument("--temperature", type=float, default=0.0)
+    parser.add_argument("--top-p", type=float, default=1.0)
     parser.add_argument("--json", type=Path, help="also write every figure here")
     options = parser.parse_args()
     load = Load(Endpoint.from_url(options.url), num_tokens=options.tokens, seed=random.randrange(10**6))
+    sampling = {"temperature": options.temperature, "top_p": options.top_p}
+    load = replace(load, extra=sampling)
     load = replace(load, model=asyncio.run(model_id(load.endpoint)))
     kinds = ["plain", *(kind for kind in options.kinds if kind != "plain")]
     found = asyncio.run(measure(load, options.streams, options.rounds, kinds))

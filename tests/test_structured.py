@@ -17,9 +17,12 @@ from pydantic import BaseModel, Field
 from tests.api.fronts import serving
 from tests.engine.grammar.schemas import SCHEMAS
 from tests.engine.grammar.test_gbnf import JSON
+from tests.engine.grammar.texts import byte_vocabulary, follow
 
 from stoker.app import build_app, load_served_model
 from stoker.config import Settings
+from stoker.core import Constraint
+from stoker.engine.grammar import GrammarCompiler
 
 pytestmark = pytest.mark.real_weights
 ASK: Any = [{"role": "user", "content": "Invent an example."}]
@@ -50,7 +53,9 @@ def schema_format(schema: Any, **more: Any) -> Any:
     return {"type": "json_schema", "json_schema": {"name": "x", "schema": schema, **more}}
 
 
-def test_every_complete_answer_validates(client: openai.OpenAI) -> None:
+def test_every_answer_validates_or_is_cut_while_valid(client: openai.OpenAI) -> None:
+    grammars = GrammarCompiler(byte_vocabulary)
+
     def check(name: str) -> str:
         schema = SCHEMAS[name]
         validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
@@ -58,6 +63,12 @@ def test_every_complete_answer_validates(client: openai.OpenAI) -> None:
         finished = [text for text, reason in replies if reason == "stop"]
         for text in finished:
             validator.validate(json.loads(text))
+        constraint = Constraint("json_schema", json.dumps(schema, ensure_ascii=False))
+        for text, reason in replies:
+            if reason != "stop":
+                assert reason == "length"
+                whole = text.removesuffix("\ufffd")  # cut inside a character
+                assert follow(grammars.matcher(constraint, []), whole.encode()), (name, text)
         return "" if finished else name
 
     with ThreadPoolExecutor(4) as together:

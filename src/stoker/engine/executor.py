@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from stoker.engine.grammar import MaskMaker
 from stoker.engine.sampling import RowFailure, Sampled, sample
 from stoker.engine.scheduler import Scheduled
 from stoker.kv.base import KVLayout, RowSpan
@@ -18,6 +19,7 @@ class Executor:
         self._model = model
         self._kv = kv
         self._device = device
+        self._masks = MaskMaker()
 
     def prepare(self, step: Sequence[Scheduled]) -> StepBatch:
         """The step as tensors: everything that can be done before the model runs."""
@@ -40,12 +42,13 @@ class Executor:
     def run(self, step: Sequence[Scheduled], batch: StepBatch) -> list[Sampled | RowFailure | None]:
         """Computes the step, in the caller's `torch.inference_mode`. One result per item, None where the
         row has more to compute."""
+        complete = [item.row for item in step if item.completes]
+        self._masks.begin([row.matcher for row in complete if row.matcher])
         logits = self._model.forward(batch, self._kv)
-        complete = [item.row.sampler for item in step if item.completes]
         if not complete:
             return [None] * len(step)
-        masks = [item.row.matcher.mask() if item.row.matcher else None for item in step if item.completes]
-        sampled = iter(sample(logits, complete, masks))
+        samplers, matchers = [row.sampler for row in complete], [row.matcher for row in complete]
+        sampled = iter(sample(logits, samplers, matchers, self._masks.finish))
         return [next(sampled) if item.completes else None for item in step]
 
     def _int64(self, values: list[int]) -> torch.Tensor:

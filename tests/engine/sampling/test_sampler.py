@@ -2,7 +2,7 @@
 
 import math
 import random
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -271,27 +271,59 @@ def bits(*token_ids: int) -> np.ndarray:
     return np.array([sum(1 << token_id for token_id in token_ids)], dtype=np.uint32)
 
 
+@dataclass
+class Limit:
+    """A row's tokens, and what it was asked."""
+
+    token_ids: tuple[int, ...]
+    asked: list[int | str] = field(default_factory=list)
+
+    def allows(self, token_id: int) -> bool:
+        self.asked.append(token_id)
+        return token_id in self.token_ids
+
+    def mask(self) -> np.ndarray:
+        self.asked.append("mask")
+        return bits(*self.token_ids)
+
+
 class TestAllowed:
     def test_only_allowed_tokens_are_taken(self) -> None:
-        mask = bits(1, 3)
         rows = [SamplerRow(GREEDY, (0,)), SamplerRow(SamplingParams(seed=1), (0,)), SamplerRow(GREEDY, (0,))]
         logits = torch.tensor([[9.0, 1.0, 8.0, 2.0]] * 3)
-        first, second, third = sample(logits, rows, [mask, mask, None])
+        first, second, third = sample(logits, rows, [Limit((1, 3)), Limit((1, 3)), None])
         assert first == Sampled(3)
         assert isinstance(second, Sampled)
         assert second.token_id in (1, 3)
         assert third == Sampled(0)
 
+    def test_a_mask_is_made_only_where_one_token_does_not_decide(self) -> None:
+        likely, unlikely, drawn = Limit((0, 3)), Limit((1, 3)), Limit((0, 3))
+        rows = [SamplerRow(params, (0,)) for params in (GREEDY, GREEDY, SamplingParams(seed=1))]
+        together: list[list[Limit]] = []
+        results = sample(
+            torch.tensor([[9.0, 1.0, 8.0, 2.0]] * 3), rows, [likely, unlikely, drawn], together.append
+        )
+        assert results[:2] == [Sampled(0), Sampled(3)]
+        assert [limit.asked for limit in (likely, unlikely, drawn)] == [[0], [0, "mask"], ["mask"]]
+        assert together == [[unlikely, drawn]]
+
+    @pytest.mark.parametrize("params", MIXED)
+    def test_masks_of_everything_change_nothing(self, params: SamplingParams) -> None:
+        logits = torch.randn(1, 30, generator=torch.Generator().manual_seed(5))
+        free = sample(logits.clone(), [SamplerRow(params, (0, 1))])
+        assert sample(logits, [SamplerRow(params, (0, 1))], [Limit(tuple(range(30)))]) == free
+
     def test_logprobs_do_not_see_the_mask(self) -> None:
         params = replace(GREEDY, logprobs=1)
-        (result,) = sample(torch.zeros(1, 4), [SamplerRow(params, (0,))], [bits(3)])
+        (result,) = sample(torch.zeros(1, 4), [SamplerRow(params, (0,))], [Limit((3,))])
         assert isinstance(result, Sampled)
         assert result.token_id == 3
         assert result.logprob == pytest.approx(-math.log(4))
         assert [a.token_id for a in result.top] == [0]
 
     def test_nothing_allowed_fails(self) -> None:
-        (result,) = sample(torch.zeros(1, 4), [SamplerRow(GREEDY, (0,))], [bits()])
+        (result,) = sample(torch.zeros(1, 4), [SamplerRow(GREEDY, (0,))], [Limit(())])
         assert isinstance(result, RowFailure)
 
 

@@ -7,11 +7,10 @@ nothing.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
 from functools import cached_property
@@ -50,12 +49,10 @@ class Grammar:
         self._first_mask = first_mask
         self._lock = threading.Lock()  # a matcher belongs to one thread at a time
 
-    def start(
-        self, eos_ids: Iterable[int], workers: ThreadPoolExecutor, prelude: Prelude | None
-    ) -> RowMatcher:
+    def start(self, eos_ids: Iterable[int], prelude: Prelude | None) -> RowMatcher:
         with self._lock:
             matcher = self._matcher.deep_copy()
-        return RowMatcher(matcher, self._first_mask, eos_ids, workers, prelude)
+        return RowMatcher(matcher, self._first_mask, eos_ids, prelude)
 
 
 class GrammarCompiler:
@@ -71,8 +68,6 @@ class GrammarCompiler:
         self._free_masks: dict[tuple[str, str | None], FreeMasks] = {}
         self._turns = threading.BoundedSemaphore(MAX_COMPILING)
         self._num_overdue = 0
-        helpers = max(1, min(4, (os.cpu_count() or 1) // 2))
-        self._workers = ThreadPoolExecutor(max_workers=helpers, thread_name_prefix="stoker-mask")
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -87,7 +82,7 @@ class GrammarCompiler:
         """The matcher of a new row. At once after `compile`, unless 32 others came between."""
         eos_ids = tuple(i for i in eos_ids if i < self.vocabulary.size)
         grammar = self._get(constraint)
-        return grammar.start(eos_ids, self._workers, self._prelude(constraint, eos_ids))
+        return grammar.start(eos_ids, self._prelude(constraint, eos_ids))
 
     def _prelude(self, constraint: Constraint, eos_ids: tuple[int, ...]) -> Prelude | None:
         if not constraint.free_until:

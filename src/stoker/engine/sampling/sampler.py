@@ -9,8 +9,9 @@ unless an argmax is all that is needed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -41,45 +42,81 @@ class RowFailure:
     message: str
 
 
+class Allowed(Protocol):
+    """Which tokens a row may take."""
+
+    def allows(self, token_id: int) -> bool: ...
+
+    def mask(self) -> Bits:
+        """The same of all tokens."""
+        ...
+
+
+A = TypeVar("A", bound=Allowed)
+
+
 def sample(
     logits: torch.Tensor,
     rows: Sequence[SamplerRow],
-    allowed: Sequence[Bits | None] | None = None,
+    allowed: Sequence[A | None] | None = None,
+    prepare_masks: Callable[[list[A]], None] | None = None,
 ) -> list[Sampled | RowFailure]:
     """One token for each row.
 
-    `logits` is float32 [R, V], one line per row, and is overwritten. `allowed` may give rows
-    a mask of the tokens they may take, one bit each (see `Bits`), applied after the processors;
-    log-probabilities do not see it. The rows are not changed: call `accept` with what is kept.
+    `logits` is float32 [R, V], one line per row, and is overwritten. `allowed` may say which
+    tokens rows may take, after the processors; log-probabilities do not see it. A row that takes the
+    most likely token only asks for that one; before the masks of others are used, they are handed
+    to `prepare_masks` together. The rows are not changed: call `accept` with what is kept.
     """
     assert logits.dtype == torch.float32
     assert logits.shape[0] == len(rows)
-    masks = [None] * len(rows) if allowed is None else allowed
-    if logits.device.type != "cpu" and _is_argmax(rows, masks):
+    limits = [None] * len(rows) if allowed is None else allowed
+    if logits.device.type != "cpu" and _is_argmax(rows, limits):
         return _argmax(logits)
     lines: Floats = logits.detach().cpu().numpy()
     scratch = np.empty(lines.shape[1:], dtype=np.float32)
-    return [_sample_row(line, row, mask, scratch) for line, row, mask in zip(lines, rows, masks, strict=True)]
+    turns = [_Turn(line, row) for line, row in zip(lines, rows, strict=True)]
+    masked = [
+        (turn, limit)
+        for turn, limit in zip(turns, limits, strict=True)
+        if limit is not None and turn.is_open and not (turn.row.is_greedy and limit.allows(turn.best))
+    ]
+    if prepare_masks is not None:
+        prepare_masks([limit for _, limit in masked])
+    for turn, limit in masked:
+        turn.mask = limit.mask()
+    return [turn.sample(scratch) for turn in turns]
 
 
-def _sample_row(logits: Floats, row: SamplerRow, mask: Bits | None, scratch: Floats) -> Sampled | RowFailure:
-    """`logits` and `scratch` are [V]; logits and scratch are overwritten."""
-    if row.processors.active:
-        row.processors.apply(logits)
-    best = int(logits.argmax())
-    peak = float(logits[best])
-    if not math.isfinite(peak):
-        return _failure(peak)
-    logprobs = Logprobs(logits, scratch) if row.wants_logprobs else None
-    top = logprobs.top(row.params.logprobs) if logprobs else ()
-    if mask is not None:
-        forbid(logits, mask)
-        best = int(logits.argmax())
-        peak = float(logits[best])
-        if not math.isfinite(peak):
-            return _failure(peak)
-    token_id = best if row.is_greedy else _draw_token(logits, peak, row, scratch)
-    return Sampled(token_id, logprobs.of(token_id) if logprobs else None, top)
+class _Turn:
+    """One row's sampling: `logits` [V] are overwritten."""
+
+    def __init__(self, logits: Floats, row: SamplerRow) -> None:
+        self.row = row
+        self.mask: Bits | None = None
+        self._logits = logits
+        if row.processors.active:
+            row.processors.apply(logits)
+        self.is_open = self._find_peak()
+
+    def _find_peak(self) -> bool:
+        self.best = int(self._logits.argmax())
+        self._peak = float(self._logits[self.best])
+        return math.isfinite(self._peak)
+
+    def sample(self, scratch: Floats) -> Sampled | RowFailure:
+        """`scratch` [V] is overwritten."""
+        if not self.is_open:
+            return _failure(self._peak)
+        row, logits = self.row, self._logits
+        logprobs = Logprobs(logits, scratch) if row.wants_logprobs else None
+        top = logprobs.top(row.params.logprobs) if logprobs else ()
+        if self.mask is not None:
+            forbid(logits, self.mask)
+            if not self._find_peak():
+                return _failure(self._peak)
+        token_id = self.best if row.is_greedy else _draw_token(logits, self._peak, row, scratch)
+        return Sampled(token_id, logprobs.of(token_id) if logprobs else None, top)
 
 
 def _draw_token(logits: Floats, peak: float, row: SamplerRow, scratch: Floats) -> int:
@@ -90,10 +127,10 @@ def _draw_token(logits: Floats, peak: float, row: SamplerRow, scratch: Floats) -
     return kept.token_at(draw(kept.weights, row.uniform(Purpose.TOKEN)))
 
 
-def _is_argmax(rows: Sequence[SamplerRow], masks: Sequence[Bits | None]) -> bool:
+def _is_argmax(rows: Sequence[SamplerRow], limits: Sequence[Allowed | None]) -> bool:
     return all(
-        row.is_greedy and not row.wants_logprobs and not row.processors.active and mask is None
-        for row, mask in zip(rows, masks, strict=True)
+        row.is_greedy and not row.wants_logprobs and not row.processors.active and limit is None
+        for row, limit in zip(rows, limits, strict=True)
     )
 
 
