@@ -15,19 +15,15 @@ from functools import partial
 
 from stoker.chat.reading import OfferedTool
 from stoker.chat.tools.base import CallParser, Toolbox, ToolFormat
-from stoker.chat.tools.blocks import WholeBlock
+from stoker.chat.tools.element_tags import Dialect
+from stoker.chat.tools.elements import ElementCalls
 from stoker.chat.tools.grammars import Markup, element_calls
-from stoker.chat.tools.xml_bodies import Calls, find_function_end, read_plain_functions
 
 _DSML = "｜DSML｜"
 
 
-def _read(prefix: str, body: str, toolbox: Toolbox) -> Calls | None:
-    return read_plain_functions(body.replace(prefix, "") if prefix else body, toolbox)
-
-
-def _parser(prefix: str, open: str, close: str, toolbox: Toolbox) -> CallParser:
-    return WholeBlock(toolbox, open, partial(_read, prefix), find_function_end(close, prefix), close)
+def _parser(dialect: Dialect, toolbox: Toolbox) -> CallParser:
+    return ElementCalls(toolbox, dialect)
 
 
 def _grammar(
@@ -53,7 +49,7 @@ def _format(name: str, prefix: str, open: str, close: str) -> ToolFormat:
         name=name,
         markers=(open,),
         tokens=(close, *((prefix,) if prefix else ())),
-        make_parser=partial(_parser, prefix, open, close),
+        make_parser=partial(_parser, Dialect(open, close, prefix=prefix)),
         matches=lambda template: open in template or (prefix != "" and prefix in template),
         grammar=partial(_grammar, prefix, open, close),
     )

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from stoker.chat.tools.base import Toolbox
-from stoker.chat.tools.values import dump
+from stoker.chat.tools.values import dump_value
 
 _JSON_WORDS = {"true": True, "false": False, "null": None}
 
@@ -41,7 +41,7 @@ def _call(node: ast.expr, toolbox: Toolbox) -> tuple[str, str]:
         if keyword.arg is None:
             raise ValueError("** has no meaning here")
         table[keyword.arg] = _value(keyword.value)
-    return name, dump(table)
+    return name, dump_value(table)
 
 
 def _value(node: ast.expr) -> Any:
