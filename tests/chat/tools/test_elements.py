@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - replies are quoted as they come
 """Families that write arguments as elements: strings stream, and no cut changes what comes of a text."""
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from stoker.chat.tools import (
     mistral,
     qwen_xml,
     seed,
+    solar,
 )
 from stoker.chat.tools.base import ToolFormat
 
@@ -32,6 +33,7 @@ FORMATS: dict[str, ToolFormat] = {
         harmony.FORMAT,
         gemma.FORMAT,
         gemma.FUNCTION_FORMAT,
+        invoke.DEEPSEEK_V4,
         invoke.DEEPSEEK,
         invoke.MINIMAX,
         deepseek.FORMAT,
@@ -39,12 +41,16 @@ FORMATS: dict[str, ToolFormat] = {
         kimi.FORMAT,
         lfm2.FORMAT,
         seed.FORMAT,
+        solar.FORMAT,
         glm.FORMAT,
         qwen_xml.FORMAT,
         minicpm.FORMAT,
         mistral.FORMAT,
         mistral.LIST_FORMAT,
         json_lists.COMMAND,
+        json_lists.APRIEL,
+        json_lists.MINIMAX_M1,
+        json_lists.GIGACHAT,
         json_lists.NEMOTRON,
         json_lists.PHI4,
         json_lists.GRANITE,

@@ -1,4 +1,4 @@
-"""MiniMax M2 and DeepSeek V3.2: <invoke> elements in a tag of the family's own.
+"""MiniMax M2, DeepSeek V3.2 and V4: <invoke> elements in a tag of the family's own.
 
 <minimax:tool_call>
 <invoke name="get_weather"><parameter name="city">Paris</parameter></invoke>
@@ -6,6 +6,8 @@
 
 <｜DSML｜function_calls>
 <｜DSML｜invoke name="get_weather"><｜DSML｜parameter name="city" string="true">Paris</｜DSML｜parameter>...
+
+V4 has <｜DSML｜tool_calls> for the outer tag.
 """
 
 from __future__ import annotations
@@ -44,16 +46,21 @@ def _grammar(
     )
 
 
-def _format(name: str, prefix: str, open: str, close: str) -> ToolFormat:
+def _format(name: str, prefix: str, open: str, close: str, matches: str) -> ToolFormat:
     return ToolFormat(
         name=name,
         markers=(open,),
         tokens=(close, *((prefix,) if prefix else ())),
         make_parser=partial(_parser, Dialect(open, close, prefix=prefix)),
-        matches=lambda template: open in template or (prefix != "" and prefix in template),
+        matches=lambda template: matches in template,
         grammar=partial(_grammar, prefix, open, close),
     )
 
 
-MINIMAX = _format("minimax", "", "<minimax:tool_call>", "</minimax:tool_call>")
-DEEPSEEK = _format("deepseek_v3_2", _DSML, f"<{_DSML}function_calls>", f"</{_DSML}function_calls>")
+def _dsml(name: str, tag: str, matches: str) -> ToolFormat:
+    return _format(name, _DSML, f"<{_DSML}{tag}>", f"</{_DSML}{tag}>", matches)
+
+
+MINIMAX = _format("minimax", "", "<minimax:tool_call>", "</minimax:tool_call>", "<minimax:tool_call>")
+DEEPSEEK_V4 = _dsml("deepseek_v4", "tool_calls", f"{_DSML}tool_calls")
+DEEPSEEK = _dsml("deepseek_v3_2", "function_calls", _DSML)

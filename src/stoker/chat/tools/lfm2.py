@@ -38,6 +38,7 @@ FORMAT = ToolFormat(
     markers=(OPEN,),
     tokens=(CLOSE,),
     make_parser=_Parser,
-    matches=lambda template: OPEN in template,
+    # The older templates show only how tools are listed.
+    matches=lambda template: OPEN in template or "<|tool_list_start|>" in template,
     grammar=_grammar,
 )
