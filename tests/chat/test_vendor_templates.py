@@ -1,5 +1,5 @@
-"""The makers' own templates, where STOKER_TEST_TEMPLATES names a folder of them (`tools/vendor_templates.py`):
-rendered as transformers renders them, and the calls in them read back."""
+"""The makers' own templates, where STOKER_TEST_TEMPLATES names a folder of them (see
+`tools/vendor_templates.py`): rendered as transformers renders them, and the calls in them read back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,15 @@ CONVERSATIONS: list[tuple[Any, dict[str, Any]]] = [
     (conversations.tool_round(conversations.MAPPING), {"tools": conversations.TOOLS}),
 ]
 # Families whose calls have no parser here: they come back as content.
-NOT_READ = ("Kimi-K3", "MiniMax-M3", "tencent-Hy3", "GigaChat3-", "functionary-medium-v3.2", "muse-glimmer")
+NOT_READ = (
+    "Apertus",
+    "Kimi-K3",
+    "MiniMax-M3",
+    "Hy3",
+    "GigaChat3-",
+    "functionary-medium-v3.2",
+    "muse-glimmer",
+)
 # Templates that are not their makers' own and write something else than the models do.
 NOT_OF_THE_FAMILY = ("xinference--deepseek-v3", "llama-cpp-deepseek-r1", "reranker", "firefunction")
 
@@ -73,6 +81,8 @@ def test_calls_are_read_back(path: Path) -> None:
         pytest.skip("no parser for it")
     template = ChatTemplate(path.read_text(encoding="utf-8"), families.SPECIAL)
     for name, arguments in ARGUMENTS:
+        if "LFM2.5-8B" in path.stem and "'" in str(arguments.get("text", "")):
+            continue  # written into Python strings without escapes
         try:
             prompt, reply = calls_in(template, turn([(name, arguments)]))
         except TemplateError as error:

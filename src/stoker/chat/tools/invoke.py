@@ -46,21 +46,22 @@ def _grammar(
     )
 
 
-def _format(name: str, prefix: str, open: str, close: str, matches: str) -> ToolFormat:
+def _format(name: str, prefix: str, open: str, close: str, matches: tuple[str, ...]) -> ToolFormat:
     return ToolFormat(
         name=name,
         markers=(open,),
         tokens=(close, *((prefix,) if prefix else ())),
         make_parser=partial(_parser, Dialect(open, close, prefix=prefix)),
-        matches=lambda template: matches in template,
+        matches=lambda template: all(word in template for word in matches),
         grammar=partial(_grammar, prefix, open, close),
     )
 
 
-def _dsml(name: str, tag: str, matches: str) -> ToolFormat:
-    return _format(name, _DSML, f"<{_DSML}{tag}>", f"</{_DSML}{tag}>", matches)
+def _dsml(name: str, tag: str, *matches: str) -> ToolFormat:
+    # Templates put their tags together from pieces.
+    return _format(name, _DSML, f"<{_DSML}{tag}>", f"</{_DSML}{tag}>", (_DSML, *matches))
 
 
-MINIMAX = _format("minimax", "", "<minimax:tool_call>", "</minimax:tool_call>", "<minimax:tool_call>")
-DEEPSEEK_V4 = _dsml("deepseek_v4", "tool_calls", f"{_DSML}tool_calls")
-DEEPSEEK = _dsml("deepseek_v3_2", "function_calls", _DSML)
+MINIMAX = _format("minimax", "", "<minimax:tool_call>", "</minimax:tool_call>", ("<minimax:tool_call>",))
+DEEPSEEK = _dsml("deepseek_v3_2", "function_calls", "function_calls>")
+DEEPSEEK_V4 = _dsml("deepseek_v4", "tool_calls")

@@ -1,6 +1,7 @@
 """Solar Open: an id, the name and JSON between tokens.
 
-<|tool_calls|><|tool_call:begin|>ID<|tool_call:name|>get_weather<|tool_call:args|>{"city": "Paris"}<|tool_call:end|>
+<|tool_calls|><|tool_call:begin|>ID<|tool_call:name|>get_weather<|tool_call:args|>{"city": "Paris"}
+<|tool_call:end|>
 """
 
 from __future__ import annotations
