@@ -222,8 +222,8 @@ BARE_TOOL = {
     "type": "function",
     "function": {"name": "look", "parameters": {"properties": {"place": {"type": "string"}}}},
 }
-ASKS_FOR_DESCRIPTIONS = """{% for tool in tools or [] %}{{ tool.function.name + ': ' + tool.function.description }}
-{% for key, value in tool.function.parameters.properties.items() %}{{ key + ' - ' + value.description }}
+ASKS_FOR_DESCRIPTIONS = """{% for tool in tools or [] %}{% set f = tool.function %}{{ f.name + ': ' + f.description }}
+{% for key, value in f.parameters.properties.items() %}{{ key + ' - ' + value.description }}
 {% endfor %}{% endfor %}{% for m in messages %}{{ m.role ~ ': ' ~ m.content }}
 {% endfor %}"""
 
@@ -240,7 +240,8 @@ def test_tools_without_descriptions() -> None:
 
 
 IDS_ONLY = """{% for m in messages %}{{ '<' ~ m.role ~ '>' ~ (m.content or '') }}
-{%- for call in m.tool_calls or [] %}{{ '[' ~ call.id ~ ' ' ~ call.function.arguments | tojson ~ ']' }}{% endfor %}
+{%- for call in m.tool_calls or [] %}{{ '[' ~ call.id ~ ' ' ~ call.function.arguments | tojson ~ ']' }}
+{%- endfor %}
 {%- if m.tool_call_id %}{{ '(' ~ m.tool_call_id ~ ')' }}{% endif %}{% endfor %}"""
 
 

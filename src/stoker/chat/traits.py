@@ -119,7 +119,8 @@ class _Probe:
                 for empty in EmptyContent:
                     text = self._try([user, _call_turn(arguments, empty), *tail])
                     python_repr = f"{{'{_KEY}'" in text
-                    if _CALL in text and _VALUE in text and "None" not in text and not python_repr:
+                    named = _CALL in text or (not tail and _CALL_ID in text)
+                    if named and _VALUE in text and "None" not in text and not python_repr:
                         return as_object, empty, True
         return True, EmptyContent.EMPTY_STRING, False
 

@@ -1,4 +1,4 @@
-"""Media parts are checked before a text-only model refuses them, in every protocol, and nothing is fetched."""
+"""Media parts are checked before a text-only model refuses them, in every protocol; nothing is fetched."""
 
 from __future__ import annotations
 
