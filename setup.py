@@ -2,6 +2,7 @@
 and torch operators are used instead (`stoker doctor` tells which)."""
 
 import platform
+from glob import glob
 
 from setuptools import Extension, setup
 
@@ -11,8 +12,8 @@ if platform.machine().lower() in ("x86_64", "amd64"):
     VARIANTS["avx2"] = ["-mavx2", "-mfma", "-mf16c"]
 
 NATIVE = "src/stoker/kernels/native"
-SOURCES = [f"{NATIVE}/{name}.cpp" for name in ("team", "qlinear", "attention", "decoder")]
-HEADERS = [f"{NATIVE}/{name}.h" for name in ("common", "qlinear", "attention", "decoder")]
+SOURCES = sorted(glob(f"{NATIVE}/*.cpp"))
+HEADERS = sorted(glob(f"{NATIVE}/*.h"))
 
 
 setup(

@@ -39,13 +39,17 @@ def make_sentences(count: int) -> list[str]:
 
 
 def stoker_encoder(folder: Path, threads: int) -> Encode:
+    from stoker.app_embed import encoder_numerics
+    from stoker.config import resolve
     from stoker.embed.model import load_embedding_model
     from stoker.embed.service import EmbedService, Part
     from stoker.kernels import native
 
     native.set_num_threads(threads)
+    numerics = encoder_numerics(resolve({}), "cpu")
     service = EmbedService(
-        lambda: Part("model", lambda: load_embedding_model("model", folder)), num_threads=threads
+        lambda: Part("model", lambda: load_embedding_model("model", folder, numerics=numerics)),
+        num_threads=threads,
     )
     loaded = service.embedding()
     assert loaded is not None

@@ -18,7 +18,7 @@ from stoker.models.weights import Checkpoint
 class EncoderNumerics:
     """The number formats a model is computed in. Sums, norms and attention scores are float32."""
 
-    products: torch.dtype = torch.float32  # weights and products of encoders
+    products: torch.dtype = torch.float32  # weights and products of encoders, as in kernels/affine.py
     decoder: torch.dtype = torch.float32  # the rest is for language models: as in `load_model`
     quantize: Literal[4, 8] | None = None
     int8_planes: int = 0

@@ -17,11 +17,12 @@ import torch.nn.functional as F
 
 from stoker.embed.packing import PackedBatch
 from stoker.embed.pooling import Pooling, pool, read_poolings
-from stoker.embed.weights import EncoderWeights, Linear
+from stoker.embed.weights import EncoderWeights
 from stoker.errors import CorruptModel, UnsupportedModel
+from stoker.kernels.activations import Activation
+from stoker.kernels.affine import Affine
 from stoker.models.formats.hf_folder import read_json, read_optional_json
 from stoker.models.formats.safetensors import SafetensorsCheckpoint
-from stoker.models.layers.mlp import Activation
 
 _ACTIVATIONS: dict[str, Activation] = {
     "Identity": lambda x: x,
@@ -34,7 +35,7 @@ _ACTIVATIONS: dict[str, Activation] = {
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    linear: Linear
+    linear: Affine
     activation: str  # of torch.nn
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
@@ -55,7 +56,7 @@ class Pipeline:
 
     def dimension(self, hidden_size: int) -> int:
         if self.dense:
-            return int(self.dense[-1].linear.weight.shape[0])
+            return int(self.dense[-1].linear.out_features)
         return hidden_size * len(self.poolings)
 
     def apply(self, x: torch.Tensor, batch: PackedBatch) -> torch.Tensor:

@@ -1,8 +1,4 @@
-"""Reads an encoder's weights as plain torch matrices, checking names and shapes.
-
-Decoders have their own reader (models/reader.py) over the native kernels. Encoders multiply many
-rows at once and on one core per pass, which is where torch's own product is fastest.
-"""
+"""Reads an encoder's weights, checking names and shapes. Decoders have their own: models/reader.py."""
 
 from __future__ import annotations
 
@@ -12,20 +8,8 @@ import torch
 import torch.nn.functional as F
 
 from stoker.errors import CorruptModel
+from stoker.kernels.affine import Affine, affine
 from stoker.models.weights import Checkpoint, QuantizedTensor
-
-
-class Linear:
-    """y = x W^T + b, float32 in and out; the product is in W's dtype."""
-
-    __slots__ = ("bias", "weight")
-
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
-        self.weight = weight
-        self.bias = bias
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return F.linear(x.to(self.weight.dtype), self.weight, self.bias).float()
 
 
 class LayerNorm:
@@ -51,7 +35,7 @@ class EncoderWeights:
         roots: Sequence[str],  # where the encoder's names may begin; the first that has `probe` is taken
         probe: str,
         *,
-        dtype: torch.dtype = torch.float32,  # of matrices; norms and tables stay in float32
+        dtype: torch.dtype = torch.float32,  # of matrices (kernels/affine.py); the rest stays float32
         device: torch.device | str = "cpu",
     ) -> None:
         self.checkpoint = checkpoint
@@ -64,11 +48,11 @@ class EncoderWeights:
     def has(self, name: str) -> bool:
         return f"{self.root}{name}" in self.checkpoint
 
-    def linear(self, name: str, rows: int, columns: int) -> Linear:
+    def linear(self, name: str, rows: int, columns: int) -> Affine:
         """With its bias when there is one."""
         return self.fused([name], [rows], columns)
 
-    def fused(self, names: Sequence[str], rows: Sequence[int], columns: int) -> Linear:
+    def fused(self, names: Sequence[str], rows: Sequence[int], columns: int) -> Affine:
         """Several linear layers of one input as one, outputs concatenated."""
         parts = [self._get(f"{name}.weight", (size, columns)) for name, size in zip(names, rows, strict=True)]
         biases = [
@@ -81,10 +65,10 @@ class EncoderWeights:
                 torch.zeros(size, device=self.device) if part is None else part
                 for part, size in zip(biases, rows, strict=True)
             ]
-            bias = torch.cat(filled).to(self.dtype)
-        weight = torch.cat(parts).to(self.dtype) if len(parts) > 1 else parts[0].to(self.dtype)
-        self.nbytes += weight.nbytes
-        return Linear(weight, bias)
+            bias = torch.cat(filled)
+        made = affine(torch.cat(parts) if len(parts) > 1 else parts[0], bias, self.dtype)
+        self.nbytes += made.nbytes
+        return made
 
     def layer_norm(self, name: str, size: int, eps: float) -> LayerNorm:
         # TensorFlow's names survive in some older checkpoints.

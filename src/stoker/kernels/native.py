@@ -63,6 +63,8 @@ _SIGNATURES = {
     "stoker_team_new": ([c_int32], c_void_p),
     "stoker_team_free": ([c_void_p], None),
     "stoker_qlinear": ([c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_int32], None),
+    "stoker_int16_pack": ([c_void_p, c_int64, c_int64, c_void_p], None),
+    "stoker_int16_linear": ([c_void_p] * 3 + [c_int64] + [c_void_p] * 2 + [c_int32, c_void_p], None),
     "stoker_qpack": ([c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p], None),
     "stoker_qrows": ([c_void_p, c_void_p, c_int64, c_void_p], None),
     "stoker_scratch_new": ([], c_void_p),

@@ -12,21 +12,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 
 from stoker.kernels import decoder as form
 from stoker.kernels import native
+from stoker.kernels.activations import NATIVE
 from stoker.kernels.packed import TILE, PackedMatrix
 from stoker.kv.base import KVLayout
 from stoker.kv.paged_native import NativePagedKV
 from stoker.models.base import CausalLM, StepBatch
 from stoker.models.layers.decoder import Decoder, DecoderLayer
 from stoker.models.layers.linear import Linear, SideBySide
-from stoker.models.layers.mlp import GatedMLP, find_activation
+from stoker.models.layers.mlp import GatedMLP
 from stoker.models.layers.norm import RMSNorm
 from stoker.models.layers.rope import Rope
-
-_ACTIVATIONS = {F.silu: 0, find_activation("gelu_pytorch_tanh"): 1, F.gelu: 2, F.relu: 3}
 
 
 class NativeDecoder:
@@ -123,7 +121,7 @@ def _layer(layer: DecoderLayer) -> form.DecoderLayer:
     gate_up, _ = _gate_up(layer.mlp)
     assert isinstance(layer.mlp, GatedMLP)  # or _gate_up had refused
     q_norm, k_norm = attention.projection_norms or (None, None)
-    activation = _ACTIVATIONS.get(layer.mlp.activation)
+    activation = NATIVE.get(layer.mlp.activation)
     if activation is None:
         raise Unsuitable
     return form.DecoderLayer(

@@ -9,10 +9,12 @@ import torch
 
 from stoker.embed.encoder import Head, Steps
 from stoker.embed.packing import PackedBatch, attend
-from stoker.embed.weights import EncoderWeights, LayerNorm, Linear
+from stoker.embed.weights import EncoderWeights, LayerNorm
 from stoker.errors import UnsupportedModel
+from stoker.kernels.activations import Activation
+from stoker.kernels.affine import Affine
 from stoker.models.hyperparameters import required_int
-from stoker.models.layers.mlp import Activation, find_activation
+from stoker.models.layers.mlp import find_activation
 from stoker.models.weights import Checkpoint
 
 MODEL_TYPES = ("bert", "roberta", "xlm-roberta", "camembert")
@@ -32,7 +34,7 @@ class BertLayer:
         self.num_heads = num_heads
         attention = f"{name}.attention"
         parts = [f"{attention}.self.{part}" for part in ("query", "key", "value")]
-        self.qkv: Linear = weights.fused(parts, [hidden] * 3, hidden)
+        self.qkv: Affine = weights.fused(parts, [hidden] * 3, hidden)
         self.output = weights.linear(f"{attention}.output.dense", hidden, hidden)
         self.attention_norm = weights.layer_norm(f"{attention}.output.LayerNorm", hidden, eps)
         self.up = weights.linear(f"{name}.intermediate.dense", inner, hidden)
@@ -44,8 +46,8 @@ class BertLayer:
         """[T, hidden] -> the same."""
         q, k, v = self.qkv(x).view(len(x), 3, self.num_heads, -1).unbind(1)
         attended = attend(q, k, v, batch.runs, scale=q.shape[-1] ** -0.5)
-        x = self.attention_norm(x + self.output(attended.flatten(1)))
-        return self.mlp_norm(x + self.down(self.activation(self.up(x))))
+        x = self.attention_norm(self.output(attended.flatten(1), residual=x))
+        return self.mlp_norm(self.down(self.up(x, activation=self.activation), residual=x))
 
 
 class BertEncoder:

@@ -47,9 +47,9 @@ class ModernBertLayer:
         qkv = self.qkv(normed).view(len(x), 3, self.num_heads, -1)
         q, k = angles.rotate(qkv[:, 0]), angles.rotate(qkv[:, 1])
         attended = attend(q, k, qkv[:, 2], batch.runs, scale=q.shape[-1] ** -0.5, reach=self.reach)
-        x = x + self.output(attended.flatten(1))
+        x = self.output(attended.flatten(1), residual=x)
         gate, up = self.gate_up(self.mlp_norm(x)).chunk(2, dim=-1)
-        return x + self.down(self.activation(gate) * up)
+        return self.down(self.activation(gate) * up, residual=x)
 
 
 class ModernBertEncoder:

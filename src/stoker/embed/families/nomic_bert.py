@@ -66,8 +66,9 @@ class NomicBertLayer:
         qkv = self.qkv(x).view(len(x), 3, self.num_heads, -1)
         q, k = angles.rotate(qkv[:, 0]), angles.rotate(qkv[:, 1])
         attended = attend(q, k, qkv[:, 2], batch.runs, scale=q.shape[-1] ** -0.5)
-        x = self.attention_norm(x + self.output(attended.flatten(1)))
-        return self.mlp_norm(x + self.down(self.activation(self.gate(x)) * self.up(x)))
+        x = self.attention_norm(self.output(attended.flatten(1), residual=x))
+        gated = self.gate(x, activation=self.activation) * self.up(x)
+        return self.mlp_norm(self.down(gated, residual=x))
 
 
 class NomicBertEncoder:

@@ -9,6 +9,9 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+// Keeps the compiler from moving the loads of later products ahead of this one: it would run out of
+// vector registers and spill half the loop.
+#define IN_ORDER(a, b) asm volatile("" : "+x"(a), "+x"(b))
 #endif
 
 #define EXPORT extern "C" __attribute__((visibility("default")))

@@ -158,24 +158,6 @@ static void multiply(const Worker& me, const Projection& p, const Input& in, int
 
 static void nothing(int64_t, int64_t) {}
 
-static v8f sigmoid8(v8f x) { return splat(1) / (splat(1) + exp8(-x)); }
-
-static v8f activate(v8f x, int32_t kind) {
-  switch (kind) {
-    case kSilu: return x * sigmoid8(x);
-    case kGeluTanh: {  // 0.5 x (1 + tanh u) = x sigmoid(2u)
-      const v8f u = splat(0.7978845608028654f) * (x + splat(0.044715f) * x * x * x);
-      return x * sigmoid8(u + u);
-    }
-    case kGelu: {
-      v8f y;
-      for (int i = 0; i < 8; ++i) y[i] = 0.5f * x[i] * (1.0f + erff(x[i] * 0.70710678118654752f));
-      return y;
-    }
-    default: return x > 0 ? x : splat(0);
-  }
-}
-
 // x += scale * projection(input), normalized in between where the family wants it.
 static void add_projection(const Worker& me, const Projection& p, const Input& in, int64_t count, const Norm& norm,
                            float scale) {

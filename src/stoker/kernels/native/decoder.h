@@ -1,6 +1,7 @@
 // A whole decoder step in one call. The structures mirror stoker/kernels/decoder.py.
 #pragma once
 
+#include "activation.h"
 #include "attention.h"
 #include "common.h"
 #include "qlinear.h"
@@ -22,8 +23,6 @@ struct Projection {    // up to three matrices with one input
   int32_t num_parts;
   int32_t planes;      // int8 planes of the activations; 0 = float32
 };
-
-enum Activation : int32_t { kSilu = 0, kGeluTanh = 1, kGelu = 2, kRelu = 3 };
 
 struct DecoderLayer {
   Norm attention_norm, attention_post_norm, mlp_norm, mlp_post_norm;

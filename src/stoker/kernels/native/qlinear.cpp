@@ -7,6 +7,8 @@
 
 #include <cmath>
 
+#include "dense.h"
+
 void Quantized8::resize(int64_t m, int64_t columns, int64_t block_size, int32_t num_planes) {
   rows = m * num_planes;
   k = columns;
@@ -78,12 +80,6 @@ void Quantized8::quantize_row(int64_t m, const float* x) {
 
 static const int64_t kResidentBytes = 24 * 1024;
 static const int64_t kPrefetchBytes = 2048;  // 10 % of a one-row step; half or twice as much gains less
-
-// Keeps the compiler from moving the loads of later products ahead of this one: it would run out of
-// vector registers and spill half the loop.
-#if defined(__AVX2__)
-#define IN_ORDER(a, b) asm volatile("" : "+x"(a), "+x"(b))
-#endif
 
 // 32-bit integer dot products of one block of columns: lanes are output rows (out[0] rows 0-7 of the
 // tile, out[1] rows 8-15), for R code rows of x that lie `stride` apart.
@@ -265,34 +261,6 @@ static void f32_half_tile(const QMatrix& w, const float* x, int64_t tile, int ha
   for (int r = 0; r < R; ++r) write_rows(out + (row + r) * ld + first, acc[r], w.n - first);
 }
 
-// The same for a dense matrix.
-template <int TYPE, int R>
-static void dense_half_tile(const QMatrix& w, const float* x, int64_t tile, int half, int64_t row, float* out, int64_t ld) {
-  const uint8_t* record = w.record(tile, 0);
-  const float* in = x + row * w.k;
-  v8f acc[R];
-  for (int r = 0; r < R; ++r) acc[r] = splat(0);
-  for (int64_t c = 0; c < w.k; ++c) {
-    const v8f column = load8_as(record, TYPE, c * kTile + half * 8);
-    for (int r = 0; r < R; ++r) acc[r] += column * splat(in[r * w.k + c]);
-  }
-  const int64_t first = tile * kTile + half * 8;
-  for (int r = 0; r < R; ++r) write_rows(out + (row + r) * ld + first, acc[r], w.n - first);
-}
-
-template <int TYPE>
-static void dense_tiles(const QMatrix& w, const float* x, int64_t m, float* out, int64_t ld, int64_t first, int64_t last) {
-  for (int64_t tile = first; tile < last; ++tile) {
-    for (int half = 0; half < 2; ++half) {
-      if (tile * kTile + half * 8 >= w.n) break;
-      int64_t row = 0;
-      for (; row + 8 <= m; row += 8) dense_half_tile<TYPE, 8>(w, x, tile, half, row, out, ld);
-      for (; row + 2 <= m; row += 2) dense_half_tile<TYPE, 2>(w, x, tile, half, row, out, ld);
-      for (; row < m; ++row) dense_half_tile<TYPE, 1>(w, x, tile, half, row, out, ld);
-    }
-  }
-}
-
 template <int BITS>
 static void f32_tiles(const QMatrix& w, const float* x, int64_t m, float* out, int64_t ld, int64_t first, int64_t last) {
   for (int64_t tile = first; tile < last; ++tile) {
@@ -309,9 +277,7 @@ static void f32_tiles(const QMatrix& w, const float* x, int64_t m, float* out, i
 void qlinear_f32_tiles(const QMatrix& w, const float* x, int64_t m, float* out, int64_t ld, int64_t first, int64_t last) {
   if (w.bits == 4) f32_tiles<4>(w, x, m, out, ld, first, last);
   else if (w.bits == 8) f32_tiles<8>(w, x, m, out, ld, first, last);
-  else if (w.scale_type == kF32) dense_tiles<kF32>(w, x, m, out, ld, first, last);
-  else if (w.scale_type == kF16) dense_tiles<kF16>(w, x, m, out, ld, first, last);
-  else dense_tiles<kBF16>(w, x, m, out, ld, first, last);
+  else dense_tiles(w, x, m, out, ld, first, last);
 }
 
 // The C interface.

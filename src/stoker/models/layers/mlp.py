@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
-import torch.nn.functional as F
 
 from stoker.errors import UnsupportedModel
+from stoker.kernels.activations import FUNCTIONS, Activation
 from stoker.models.layers.linear import Linear, Projection
-
-Activation = Callable[[torch.Tensor], torch.Tensor]
-
-_ACTIVATIONS: dict[str, Activation] = {
-    "silu": F.silu,
-    "swish": F.silu,
-    "gelu": F.gelu,
-    "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),
-    "gelu_new": partial(F.gelu, approximate="tanh"),
-    "relu": F.relu,
-}
 
 
 def find_activation(name: str) -> Activation:
     """The function Hugging Face configs call `name`. Raises UnsupportedModel."""
-    if name not in _ACTIVATIONS:
+    if name not in FUNCTIONS:
         raise UnsupportedModel(
-            f"The activation {name!r} is not supported. Supported: {', '.join(sorted(_ACTIVATIONS))}."
+            f"The activation {name!r} is not supported. Supported: {', '.join(sorted(FUNCTIONS))}."
         )
-    return _ACTIVATIONS[name]
+    return FUNCTIONS[name]
 
 
 class FeedForward(Protocol):

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 
 from stoker.kernels import native
+from stoker.kernels.affine import Affine, affine
 from stoker.kernels.linear import DenseLinear, PackedLinear, pack
 from stoker.kernels.quantized import Weight, concat
 from stoker.kv.base import LayerSpec, RowSpan
@@ -24,7 +25,7 @@ from stoker.kv.paged import PagedKV
 from stoker.kv.paged_native import paged_kv
 from stoker.models.quantize import group_size_for, quantize
 from stoker.speech.whisper.checkpoint import WhisperCheckpoint
-from stoker.speech.whisper.encoder import Affine
+from stoker.speech.whisper.encoder import Shaped
 
 _PREFIX = "model.decoder."
 # The fast path's matrices are int8 in groups, activations two planes of int8 (16 bits): at one row 2.5 times
@@ -50,14 +51,14 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class DecoderLayer:
-    attention_norm: Affine
+    attention_norm: Shaped
     qkv: Linear
     out: Linear
-    cross_norm: Affine
+    cross_norm: Shaped
     cross_q: Linear
-    cross_kv: Affine  # applied to a whole window at once, so it stays dense
+    cross_kv: Affine  # applied to a whole window at once
     cross_out: Linear
-    mlp_norm: Affine
+    mlp_norm: Shaped
     up: Linear
     down: Linear
 
@@ -77,7 +78,7 @@ class Decoder:
         self._positions = checkpoint.dense(f"{_PREFIX}embed_positions.weight").to(device)  # [text_ctx, W]
         self._embedding = self._pack(checkpoint.weight(f"{_PREFIX}embed_tokens.weight"))
         self._layers = [self._layer(checkpoint, index) for index in range(self.dims.text_layers)]
-        self._norm = self._affine(checkpoint, "layer_norm")
+        self._norm = self._shaped(checkpoint, "layer_norm")
         head_dim = self.dims.width // self.dims.text_heads
         self.layer_specs = [LayerSpec(self.dims.text_heads, head_dim)] * self.dims.text_layers
         self._scale = head_dim**-0.5
@@ -96,9 +97,9 @@ class Decoder:
         dense.store(0, weight if isinstance(weight, torch.Tensor) else weight.dequantize())
         return dense
 
-    def _affine(self, checkpoint: WhisperCheckpoint, name: str) -> Affine:
+    def _shaped(self, checkpoint: WhisperCheckpoint, name: str) -> Shaped:
         weight, bias = (checkpoint.dense(f"{_PREFIX}{name}.{leaf}") for leaf in ("weight", "bias"))
-        return Affine(weight.to(self._device), bias.to(self._device))
+        return Shaped(weight.to(self._device), bias.to(self._device))
 
     def _linear(self, checkpoint: WhisperCheckpoint, name: str) -> Linear:
         matrix = self._pack(checkpoint.weight(f"{_PREFIX}{name}.weight"))
@@ -109,15 +110,16 @@ class Decoder:
         own, own_bias = checkpoint.stacked(f"{_PREFIX}{name}self_attn", ("q_proj", "k_proj", "v_proj"))
         cross, cross_bias = checkpoint.stacked(f"{_PREFIX}{name}encoder_attn", ("k_proj", "v_proj"))
         dense = torch.cat([checkpoint.as_dense(weight) for weight in cross])
+        products = torch.float32 if self._faithful else torch.int16
         return DecoderLayer(
-            self._affine(checkpoint, f"{name}self_attn_layer_norm"),
+            self._shaped(checkpoint, f"{name}self_attn_layer_norm"),
             Linear(self._pack(concat(own)), own_bias.to(self._device)),
             self._linear(checkpoint, f"{name}self_attn.out_proj"),
-            self._affine(checkpoint, f"{name}encoder_attn_layer_norm"),
+            self._shaped(checkpoint, f"{name}encoder_attn_layer_norm"),
             self._linear(checkpoint, f"{name}encoder_attn.q_proj"),
-            Affine(dense.to(self._device), cross_bias.to(self._device)),
+            affine(dense.to(self._device), cross_bias.to(self._device), products, on_team=True),
             self._linear(checkpoint, f"{name}encoder_attn.out_proj"),
-            self._affine(checkpoint, f"{name}final_layer_norm"),
+            self._shaped(checkpoint, f"{name}final_layer_norm"),
             self._linear(checkpoint, f"{name}fc1"),
             self._linear(checkpoint, f"{name}fc2"),
         )
@@ -126,10 +128,8 @@ class Decoder:
         """audio [S, W] -> its keys and values in every layer."""
         cache = CrossCache(self, audio.shape[0])
         for index, layer in enumerate(self._layers):
-            wk, wv = layer.cross_kv.weight.chunk(2)
-            bk, bv = layer.cross_kv.bias.chunk(2)
-            # Keys come out transposed, as the cache keeps them.
-            cache.store(index, torch.addmm(bk[:, None], wk, audio.T), F.linear(audio, wv, bv))
+            keys, values = layer.cross_kv(audio).chunk(2, dim=1)
+            cache.store(index, keys.T, values)
         return cache
 
     def forward(

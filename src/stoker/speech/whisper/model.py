@@ -31,12 +31,13 @@ class WhisperModel:
         self._device = device
         self._checkpoint = checkpoint  # maps the file: reading it again costs no memory until then
         with torch.inference_mode():
-            self.encoder = Encoder(checkpoint, device)
+            self._encoders = {faithful: Encoder(checkpoint, device, faithful=faithful)}
             self._decoders = {faithful: Decoder(checkpoint, device, faithful=faithful)}
 
     @property
     def nbytes(self) -> int:
-        return self.encoder.nbytes + sum(decoder.nbytes for decoder in self._decoders.values())
+        encoders = sum(encoder.nbytes for encoder in self._encoders.values())
+        return encoders + sum(decoder.nbytes for decoder in self._decoders.values())
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -47,8 +48,14 @@ class WhisperModel:
         Raises InvalidRequest for a language this model does not know."""
         return self.tokenizer.language_code(language)
 
+    def encoder(self, *, faithful: bool) -> Encoder:
+        """Made from the checkpoint when it is first asked for, as is the decoder."""
+        if faithful not in self._encoders:
+            with torch.inference_mode():
+                self._encoders[faithful] = Encoder(self._checkpoint, self._device, faithful=faithful)
+        return self._encoders[faithful]
+
     def decoder(self, *, faithful: bool) -> Decoder:
-        """Made from the checkpoint when it is first asked for."""
         if faithful not in self._decoders:
             with torch.inference_mode():
                 self._decoders[faithful] = Decoder(self._checkpoint, self._device, faithful=faithful)

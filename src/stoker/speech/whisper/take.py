@@ -51,6 +51,7 @@ class Take:
         positions = min(options.audio_ctx or dims.audio_ctx, dims.audio_ctx)
         self._window_frames = positions * _POSITION_FRAMES
         self._mel = LogMel(dims.num_mels)
+        self._encoder = model.encoder(faithful=options.faithful)
         self._decoder = model.decoder(faithful=options.faithful)
         generator = torch.Generator()
         if options.seed is None:
@@ -145,7 +146,7 @@ class Take:
 
     def _encode(self, mel: torch.Tensor) -> CrossCache:
         with self._model.all_threads():
-            return self._decoder.cross(self._model.encoder(mel))
+            return self._decoder.cross(self._encoder(mel))
 
     def _detect(self, cross: CrossCache, size: int) -> None:
         if self._options.faithful and size < self._window_frames:

@@ -1,0 +1,230 @@
+// Products in 16-bit integers, for encoders: many rows, and nearly float32's accuracy.
+//
+// Weights and activations are rounded to 13 bits (-4095..4095), weights with one scale per output row,
+// activations with one per row and block of 128 columns. A block's products then sum to at most
+// 128 * 4095 * 4095 < 2^31: exact in 32 bits, which are turned to float32 and added up block by block.
+// The multiplier takes 16 such pairs at a time where float32 takes 8; the loop is dense.cpp's.
+#include <cmath>
+#include <vector>
+
+#include "activation.h"
+
+static const int64_t kTile = 16;
+static const int64_t kBlock = 128;
+static const float kLargest = 4095.0f;
+static const int64_t kRowsTogether = 384;  // whose codes of a block of columns stay in the second-level cache
+#if defined(__AVX2__)
+static const int kRegisterRows = 6;
+#else
+static const int kRegisterRows = 2;
+#endif
+
+// W [n, k] as tiles of 16 rows, each [columns / 2][16 rows][2 columns], columns being k filled up with
+// zeros to a multiple of kBlock; rows past n are zero.
+struct Int16Matrix {
+  int64_t n, k;
+  const int16_t* codes;
+  const float* scales;  // [n filled up to tiles]
+
+  int64_t columns() const { return (k + kBlock - 1) / kBlock * kBlock; }
+  int64_t tiles() const { return (n + kTile - 1) / kTile; }
+  const int16_t* tile(int64_t t) const { return codes + t * kTile * columns(); }
+};
+
+// out = activation(x W^T + bias) + residual. Null parts and kNoActivation are left out; `residual` has the
+// shape of `out` and may be `out` itself.
+struct Epilogue {
+  const float* bias;
+  const float* residual;
+  int32_t activation;
+};
+
+// Rounded activations; kept by each thread that calls, between calls.
+struct Codes16 {
+  std::vector<int16_t> codes;  // [m][columns]
+  std::vector<float> scales;   // [m][columns / kBlock]
+};
+
+static void quantize_row(const float* x, int64_t k, int64_t columns, int16_t* codes, float* scales) {
+  for (int64_t start = 0; start < columns; start += kBlock) {
+    const int64_t count = k - start < kBlock ? k - start : kBlock;
+    alignas(32) float block[kBlock];
+    if (count < kBlock) {
+      memset(block, 0, sizeof block);
+      memcpy(block, x + start, count * sizeof(float));
+    }
+    const float* in = count < kBlock ? block : x + start;
+    v8f largest = splat(0), spoiled = splat(0);
+    for (int64_t i = 0; i < kBlock; i += 8) {
+      v8f v = load8(in + i);
+      spoiled += v * splat(0);  // NaN if anything is infinite or no number: it must not be rounded away
+      v = v < 0 ? -v : v;
+      largest = v > largest ? v : largest;
+    }
+    float top = 0;
+    for (int i = 0; i < 8; ++i) top = largest[i] > top ? largest[i] : top;
+    const float inverse = top > 0 ? kLargest / top : 0;
+    *scales++ = top / kLargest + sum8(spoiled);
+    int16_t* to = codes + start;
+#if defined(__AVX2__)
+    const __m256 by = _mm256_set1_ps(inverse);
+    for (int64_t i = 0; i < kBlock; i += 16) {
+      const __m256i a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(in + i), by));
+      const __m256i b = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(in + i + 8), by));
+      _mm256_storeu_si256((__m256i*)(to + i), _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8));
+    }
+#else
+    for (int64_t i = 0; i < kBlock; ++i) to[i] = (int16_t)lrintf(in[i] * inverse);
+#endif
+  }
+}
+
+#if defined(__AVX2__)
+// a += x . low and b += x . high for the two codes at x. In assembly, because compilers multiply all rows before they
+// add the first, and run out of registers.
+static inline void add_products(const int16_t* x, __m256i low, __m256i high, __m256i& a, __m256i& b) {
+  __m256i both, product;
+  asm("vpbroadcastd %4, %2\n\t"
+      "vpmaddwd %5, %2, %3\n\t"
+      "vpmaddwd %6, %2, %2\n\t"
+      "vpaddd %3, %0, %0\n\t"
+      "vpaddd %2, %1, %1"
+      : "+x"(a), "+x"(b), "=&x"(both), "=&x"(product)
+      : "m"(*(const int16_t(*)[2])x), "x"(low), "x"(high));
+}
+#endif
+
+// R rows of one block of columns: acc[r] += scale[r] * (x[r] . W of the tile).
+template <int R>
+static inline void block_rows(const int16_t* w, const int16_t* x, int64_t columns, const float* x_scales, int64_t blocks,
+                              v8f (*acc)[2]) {
+  v8i dot[R][2];
+#if defined(__AVX2__)
+  __m256i sum[R][2];
+  for (int r = 0; r < R; ++r) sum[r][0] = sum[r][1] = _mm256_setzero_si256();
+#pragma GCC unroll 4
+  for (int64_t pair = 0; pair < kBlock / 2; ++pair) {
+    const __m256i low = _mm256_loadu_si256((const __m256i*)(w + pair * 2 * kTile));
+    const __m256i high = _mm256_loadu_si256((const __m256i*)(w + pair * 2 * kTile + 16));
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      add_products(x + r * columns + pair * 2, low, high, sum[r][0], sum[r][1]);
+    }
+  }
+  for (int r = 0; r < R; ++r) dot[r][0] = (v8i)sum[r][0], dot[r][1] = (v8i)sum[r][1];
+#else
+  for (int r = 0; r < R; ++r) {
+    int32_t total[16] = {0};
+    for (int64_t pair = 0; pair < kBlock / 2; ++pair) {
+      const int32_t a = x[r * columns + pair * 2], b = x[r * columns + pair * 2 + 1];
+      const int16_t* from = w + pair * 2 * kTile;
+      for (int lane = 0; lane < 16; ++lane) total[lane] += a * from[lane * 2] + b * from[lane * 2 + 1];
+    }
+    memcpy(dot[r], total, sizeof total);
+  }
+#endif
+  for (int r = 0; r < R; ++r) {
+    for (int half = 0; half < 2; ++half) {
+      acc[r][half] += __builtin_convertvector(dot[r][half], v8f) * splat(x_scales[r * blocks]);
+    }
+  }
+}
+
+static inline v8f load_some(const float* p, int64_t count) {
+  if (count >= 8) return load8(p);
+  v8f v = splat(0);
+  if (count > 0) memcpy(&v, p, count * sizeof(float));
+  return v;
+}
+
+template <int R>
+static void tile_rows(const Int16Matrix& w, int64_t tile, const Codes16& x, int64_t row, const Epilogue& after,
+                      float* out) {
+  const int64_t columns = w.columns(), blocks = columns / kBlock;
+  v8f acc[R][2];
+  for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = splat(0);
+  const int16_t* codes = x.codes.data() + row * columns;
+  const float* scales = x.scales.data() + row * blocks;
+  for (int64_t b = 0; b < blocks; ++b) {
+    block_rows<R>(w.tile(tile) + b * kBlock * kTile, codes + b * kBlock, columns, scales + b, blocks, acc);
+  }
+  for (int half = 0; half < 2; ++half) {
+    const int64_t column = tile * kTile + half * 8, valid = w.n - column;
+    if (valid <= 0) return;
+    const v8f scale = load8(w.scales + column);
+    const v8f bias = after.bias ? load_some(after.bias + column, valid) : splat(0);
+    for (int r = 0; r < R; ++r) {
+      v8f y = activate(acc[r][half] * scale + bias, after.activation);
+      if (after.residual) y += load_some(after.residual + (row + r) * w.n + column, valid);
+      memcpy(out + (row + r) * w.n + column, &y, (valid < 8 ? valid : 8) * sizeof(float));
+    }
+  }
+}
+
+struct Int16Job {
+  Team* team;
+  const Int16Matrix* w;
+  const float* x;
+  int64_t m;
+  Epilogue after;
+  float* out;
+  Codes16* codes;
+};
+
+static void int16_job(int tid, int n, void* context) {
+  const Int16Job& job = *(Int16Job*)context;
+  const Int16Matrix& w = *job.w;
+  const int64_t columns = w.columns(), blocks = columns / kBlock;
+  int64_t first, last;
+  share(job.m, tid, n, &first, &last);
+  for (int64_t row = first; row < last; ++row) {
+    quantize_row(job.x + row * w.k, w.k, columns, job.codes->codes.data() + row * columns,
+                 job.codes->scales.data() + row * blocks);
+  }
+  if (n > 1) team_barrier(job.team);
+  share(w.tiles(), tid, n, &first, &last);
+  for (int64_t top = 0; top < job.m; top += kRowsTogether) {
+    const int64_t end = job.m - top < kRowsTogether ? job.m : top + kRowsTogether;
+    for (int64_t tile = first; tile < last; ++tile) {
+      int64_t row = top;
+      for (; row + kRegisterRows <= end; row += kRegisterRows) {
+        tile_rows<kRegisterRows>(w, tile, *job.codes, row, job.after, job.out);
+      }
+      for (; row + 2 <= end; row += 2) tile_rows<2>(w, tile, *job.codes, row, job.after, job.out);
+      for (; row < end; ++row) tile_rows<1>(w, tile, *job.codes, row, job.after, job.out);
+    }
+  }
+}
+
+// out [m, n] = activation(x [m, k] W^T + bias [n]) + residual [m, n]; see Epilogue. Without a team it runs on the
+// calling thread alone, and several threads may call at once.
+EXPORT void stoker_int16_linear(Team* team, const Int16Matrix* w, const float* x, int64_t m, const float* bias,
+                                const float* residual, int32_t activation, float* out) {
+  static thread_local Codes16 codes;
+  codes.codes.resize(m * w->columns());
+  codes.scales.resize(m * w->columns() / kBlock);
+  Int16Job job = {team, w, x, m, {bias, residual, activation}, out, &codes};
+  if (team) team_run(team, int16_job, &job);
+  else int16_job(0, 1, &job);
+}
+
+// Rounds rows `first`.. of a float32 matrix [count, k] into zeroed memory. Raises nothing: what is no number gets
+// a scale that is none.
+EXPORT void stoker_int16_pack(const Int16Matrix* w, int64_t first, int64_t count, const float* rows) {
+  int16_t* codes = (int16_t*)w->codes;
+  float* scales = (float*)w->scales;
+  const int64_t columns = w->columns();
+  for (int64_t i = 0; i < count; ++i) {
+    const float* row = rows + i * w->k;
+    float top = 0, spoiled = 0;
+    for (int64_t c = 0; c < w->k; ++c) {
+      top = fabsf(row[c]) > top ? fabsf(row[c]) : top;
+      spoiled += row[c] * 0.0f;
+    }
+    const int64_t n = first + i;
+    scales[n] = top / kLargest + spoiled;
+    const float inverse = top > 0 ? kLargest / top : 0;
+    int16_t* to = codes + n / kTile * kTile * columns + n % kTile * 2;
+    for (int64_t c = 0; c < w->k; ++c) to[c / 2 * 2 * kTile + c % 2] = (int16_t)lrintf(row[c] * inverse);
+  }
+}
