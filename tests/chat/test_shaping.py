@@ -222,7 +222,8 @@ BARE_TOOL = {
     "type": "function",
     "function": {"name": "look", "parameters": {"properties": {"place": {"type": "string"}}}},
 }
-ASKS_FOR_DESCRIPTIONS = """{% for tool in tools or [] %}{% set f = tool.function %}{{ f.name + ': ' + f.description }}
+ASKS_FOR_DESCRIPTIONS = """{% for tool in tools or [] %}{% set f = tool.function %}
+{{- f.name + ': ' + f.description }}
 {% for key, value in f.parameters.properties.items() %}{{ key + ' - ' + value.description }}
 {% endfor %}{% endfor %}{% for m in messages %}{{ m.role ~ ': ' ~ m.content }}
 {% endfor %}"""

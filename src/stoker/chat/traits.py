@@ -129,7 +129,7 @@ class _Probe:
         call["tool_calls"][0]["id"] = _LONG_ID
         result = {**_result_turn(), "tool_call_id": _LONG_ID}
         user = {"role": "user", "content": _USER}
-        return any(_CALL in self._try([user, call, *tail]) for tail in ([result], []))
+        return any(_VALUE in self._try([user, call, *tail]) for tail in ([result], []))
 
     def _shows_only_ids(self, as_object: bool, empty: EmptyContent) -> bool:
         call = _call_turn({_KEY: _VALUE} if as_object else _json_text(), empty)
