@@ -216,3 +216,57 @@ def test_b16_the_first_refusal_is_reported() -> None:
         render("gemma", late("user", "user"))
     with pytest.raises(TemplateError, match=r"^prompt build failed: no, never$"):
         render("{{ raise_exception('no, never') }}", B14)
+
+
+BARE_TOOL = {
+    "type": "function",
+    "function": {"name": "look", "parameters": {"properties": {"place": {"type": "string"}}}},
+}
+ASKS_FOR_DESCRIPTIONS = """{% for tool in tools or [] %}{% set f = tool.function %}
+{{- f.name + ': ' + f.description }}
+{% for key, value in f.parameters.properties.items() %}{{ key + ' - ' + value.description }}
+{% endfor %}{% endfor %}{% for m in messages %}{{ m.role ~ ': ' ~ m.content }}
+{% endfor %}"""
+
+
+def test_tools_without_descriptions() -> None:
+    """Both are optional on the wire; templates read them without asking."""
+    user = [{"role": "user", "content": "hi"}]
+    text = render(ASKS_FOR_DESCRIPTIONS, user, tools=[BARE_TOOL])
+    assert text == "look: \nplace - \nuser: hi\n"
+    no_parameters = {"type": "function", "function": {"name": "look"}}
+    assert render(ASKS_FOR_DESCRIPTIONS, user, tools=[no_parameters]) == "look: \nuser: hi\n"
+    # A template that does without gets the tool as it was sent.
+    assert "description" not in render("chatml_tools", user, tools=[BARE_TOOL]).lower()
+
+
+IDS_ONLY = """{% for m in messages %}{{ '<' ~ m.role ~ '>' ~ (m.content or '') }}
+{%- for call in m.tool_calls or [] %}{{ '[' ~ call.id ~ ' ' ~ call.function.arguments | tojson ~ ']' }}
+{%- endfor %}
+{%- if m.tool_call_id %}{{ '(' ~ m.tool_call_id ~ ')' }}{% endif %}{% endfor %}"""
+
+
+def test_a_template_that_writes_only_ids_gets_names_in_them() -> None:
+    """Kimi K2.5: the model reads, and then writes, `functions.NAME:NUMBER`."""
+    first = {
+        "role": "assistant",
+        "tool_calls": [
+            conversations.call("{}", "get_weather", "call_1"),
+            conversations.call("{}", "stop", "call_2"),
+        ],
+    }
+    messages = [
+        *conversations.USER,
+        first,
+        {"role": "tool", "tool_call_id": "call_2", "content": "two"},
+        {"role": "tool", "tool_call_id": "call_1", "content": "one"},
+        {"role": "tool", "tool_call_id": "lost", "content": "other"},
+        {"role": "assistant", "tool_calls": [conversations.call("{}", "stop", "call_3")]},
+    ]
+    text = render(IDS_ONLY, messages)
+    assert "<assistant>[functions.get_weather:0 {}][functions.stop:1 {}]" in text
+    assert "<tool>two(functions.stop:1)<tool>one(functions.get_weather:0)<tool>other(lost)" in text
+    assert text.endswith("[functions.stop:2 {}]")
+    # Where the name is written anyway, ids stay what they are.
+    names = IDS_ONLY.replace("call.id", "call.function.name ~ call.id")
+    assert "[stopcall_3 {}]" in render(names, messages)

@@ -21,7 +21,7 @@ _ROLES = {
     "function": "tool",  # OpenAI's form of 2023
 }
 _TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
-_MEDIA_PARTS = {
+MEDIA_PARTS = {
     "image_url": "image",
     "input_image": "image",
     "image": "image",
@@ -133,11 +133,11 @@ def _normalize_reasoning(message: Message, at: str) -> None:
 def _refuse_media(messages: list[Any], model_id: str) -> None:
     """No model here takes media yet; none may answer as if it had not been sent."""
     kinds = {
-        _MEDIA_PARTS[kind]
+        MEDIA_PARTS[kind]
         for message in messages
         if isinstance(message, dict) and isinstance(message.get("content"), list)
         for part in message["content"]
-        if isinstance(part, dict) and isinstance(kind := part.get("type"), str) and kind in _MEDIA_PARTS
+        if isinstance(part, dict) and isinstance(kind := part.get("type"), str) and kind in MEDIA_PARTS
     }
     if not kinds:
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from stoker.chat.template import ChatTemplate
@@ -43,20 +43,29 @@ def render_conversation(
     extra = template_kwargs or {}
     if tools and not traits.tools:
         messages = with_tools_described(messages, tools)
-    shaped = shape(messages, traits)
-    try:
-        return template.render_with(shaped, tools, add_generation_prompt, extra)
-    except TemplateError:
-        folded = shape(fold_system_turns(messages, keep_leading=traits.leading_system), traits)
-        if folded == shaped:
-            raise
-        # The probe found late system turns welcome, yet this one was refused: some templates mind
-        # its neighbours.
+    refusal: TemplateError | None = None
+    for attempt, offered in _attempts(messages, tools, traits):
         try:
-            return template.render_with(folded, tools, add_generation_prompt, extra)
-        except TemplateError:
-            pass
-        raise
+            return template.render_with(attempt, offered, add_generation_prompt, extra)
+        except TemplateError as error:
+            refusal = refusal or error
+    assert refusal is not None  # there is a first attempt
+    raise refusal
+
+
+def _attempts(
+    messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] | None, traits: TemplateTraits
+) -> Iterator[tuple[list[Message], Sequence[Mapping[str, Any]] | None]]:
+    """What to render, the best first: the others are for templates that refuse it."""
+    shaped = shape(messages, traits)
+    yield shaped, tools
+    described = [with_descriptions(tool) for tool in tools or ()]
+    if tools and described != list(tools):
+        yield shaped, described
+    # The probe found late system turns welcome, yet some templates mind their neighbours.
+    folded = shape(fold_system_turns(messages, keep_leading=traits.leading_system), traits)
+    if folded != shaped:
+        yield folded, described if tools else tools
 
 
 def shape(messages: Sequence[Message], traits: TemplateTraits) -> list[Message]:
@@ -67,6 +76,8 @@ def shape(messages: Sequence[Message], traits: TemplateTraits) -> list[Message]:
     shaped = [_shape_calls(message, traits) for message in shaped]
     if traits.short_call_ids:
         shaped = [_with_short_ids(message) for message in shaped]
+    if traits.names_in_ids:
+        shaped = _with_names_in_ids(shaped)
     if not traits.tool_results:
         shaped = _results_as_user_turns(shaped)
     if traits.text_as_parts:
@@ -82,6 +93,39 @@ def with_tools_described(messages: Sequence[Message], tools: Sequence[Mapping[st
         own = messages[0]["content"]
         return [{**messages[0], "content": _SEPARATOR.join(filter(None, [text, own]))}, *messages[1:]]
     return [{"role": "system", "content": text}, *messages]
+
+
+def with_descriptions(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """The tool with everything that templates read without asking whether it is there."""
+    function = dict(tool.get("function", {}))
+    function.setdefault("description", "")
+    parameters = {"type": "object", **(function.get("parameters") or {})}
+    properties = parameters.get("properties") or {}
+    parameters["properties"] = {
+        key: {"description": "", **value} if isinstance(value, dict) else value
+        for key, value in properties.items()
+    }
+    return {**tool, "function": {**function, "parameters": parameters}}
+
+
+def _with_names_in_ids(messages: Sequence[Message]) -> list[Message]:
+    """Ids as Kimi K2 writes them, `functions.NAME:NUMBER`, counted through the conversation."""
+    new_ids: dict[object, str] = {}
+    shaped: list[Message] = []
+    num_calls = 0
+    for message in messages:
+        if message.get("tool_calls"):
+            calls = []
+            for call in message["tool_calls"]:
+                given = call.get("id")
+                new_ids[given] = f"functions.{call['function']['name']}:{num_calls}"
+                calls.append({**call, "id": new_ids[given]})
+                num_calls += 1
+            message = {**message, "tool_calls": calls}
+        elif message.get("tool_call_id") in new_ids:
+            message = {**message, "tool_call_id": new_ids[message["tool_call_id"]]}
+        shaped.append(message)
+    return shaped
 
 
 def _with_short_ids(message: Message) -> Message:

@@ -35,6 +35,7 @@ class TemplateTraits:
     tools: bool  # the offered tools reach the prompt (asked only with tools)
     tool_calls: bool
     short_call_ids: bool  # ids of calls must be nine letters and digits
+    names_in_ids: bool  # of a call, only the id is written: it has to carry the function's name
     tool_results: bool
     object_arguments: bool  # function.arguments as a mapping; otherwise as JSON text
     text_arguments: bool  # arguments that are not JSON may stay plain text
@@ -100,6 +101,7 @@ class _Probe:
             tools=self._tools is None or "stokertool" in self._try([user]),
             tool_calls=calls,
             short_call_ids=calls and not self._takes_long_ids(object_arguments, empty),
+            names_in_ids=calls and self._shows_only_ids(object_arguments, empty),
             tool_results=_RESULT in self._try(result),
             object_arguments=object_arguments,
             text_arguments="stokertext" in self._try([user, text_call]),
@@ -117,7 +119,8 @@ class _Probe:
                 for empty in EmptyContent:
                     text = self._try([user, _call_turn(arguments, empty), *tail])
                     python_repr = f"{{'{_KEY}'" in text
-                    if _CALL in text and _VALUE in text and "None" not in text and not python_repr:
+                    named = _CALL in text or (not tail and _CALL_ID in text)
+                    if named and _VALUE in text and "None" not in text and not python_repr:
                         return as_object, empty, True
         return True, EmptyContent.EMPTY_STRING, False
 
@@ -126,7 +129,12 @@ class _Probe:
         call["tool_calls"][0]["id"] = _LONG_ID
         result = {**_result_turn(), "tool_call_id": _LONG_ID}
         user = {"role": "user", "content": _USER}
-        return any(_CALL in self._try([user, call, *tail]) for tail in ([result], []))
+        return any(_VALUE in self._try([user, call, *tail]) for tail in ([result], []))
+
+    def _shows_only_ids(self, as_object: bool, empty: EmptyContent) -> bool:
+        call = _call_turn({_KEY: _VALUE} if as_object else _json_text(), empty)
+        text = self._try([{"role": "user", "content": _USER}, call])
+        return _CALL_ID in text and _CALL not in text
 
     def _try(self, messages: list[Message], add_generation_prompt: bool = True) -> str:
         """The rendered text, or "" when the template refuses."""

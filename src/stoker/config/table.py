@@ -165,6 +165,13 @@ class Settings:
         group="Network",
         default_help="pages served from loopback addresses",
     )
+    allow_private_media: bool = _declare(
+        False,
+        "bool",
+        "media URLs in requests may lead to loopback and private addresses",
+        flags="--allow-private-media",
+        group="Network",
+    )
     body_limit: float = _declare(
         64.0,
         "float",

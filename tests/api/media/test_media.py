@@ -11,8 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from stoker.api.media import MediaFetcher, decode_data_url
 from stoker.api.media.addresses import is_local_name, is_refused
+from stoker.api.media.data_url import decode_data_url
+from stoker.api.media.fetch import MediaFetcher
 from stoker.errors import InvalidRequest
 
 

@@ -203,6 +203,13 @@ GOOD = [
         "Well.",
     ),
     Good(
+        "deepseek_v4",
+        '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="get_weather">\n<｜DSML｜parameter name="city" string="true">Paris'
+        '</｜DSML｜parameter>\n<｜DSML｜parameter name="days" string="false">3</｜DSML｜parameter>\n</｜DSML｜invoke>\n'
+        '<｜DSML｜invoke name="now">\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>',
+        [PARIS, NOW],
+    ),
+    Good(
         "deepseek_v3_2",
         '<｜DSML｜function_calls>\n<｜DSML｜invoke name="get_weather">\n<｜DSML｜parameter name="city" string="true">Paris'
         '</｜DSML｜parameter>\n<｜DSML｜parameter name="days" string="false">3</｜DSML｜parameter>\n</｜DSML｜invoke>\n'
@@ -249,6 +256,32 @@ GOOD = [
         + _PARIS_JSON
         + "}\n]<|END_ACTION|>",
         [PARIS],
+    ),
+    Good(
+        "apriel",
+        '<tool_calls>[{"name": "get_weather", "arguments": ' + _PARIS_JSON + "}]</tool_calls>",
+        [PARIS],
+    ),
+    Good(
+        "minimax_m1",
+        'Look.\n<tool_calls>\n{"name": "write_file", "arguments": '
+        + _FILE_JSON
+        + '}\n{"name": "now", "arguments": {}}\n</tool_calls>',
+        [FILE, NOW],
+        "Look.",
+    ),
+    Good("gigachat", '<|function_call|>{"name": "get_weather", "arguments": ' + _PARIS_JSON + "}", [PARIS]),
+    Good(
+        "solar",
+        "<|tool_calls|><|tool_call:begin|>a1<|tool_call:name|>write_file<|tool_call:args|>"
+        + _FILE_JSON
+        + "<|tool_call:end|><|tool_call:begin|>b2<|tool_call:name|>now<|tool_call:args|>{}<|tool_call:end|><|calls|>",
+        [FILE, NOW],
+    ),
+    Good(
+        "lfm2",  # line breaks in strings, as the family's template writes them
+        "<|tool_call_start|>[write_file(path='a', text=\"one\n'two'\n\")]<|tool_call_end|>",
+        [("write_file", {"path": "a", "text": "one\n'two'\n"})],
     ),
     Good(
         "harmony",

@@ -50,6 +50,15 @@ def is_refused(text: str) -> bool:
     return inner is not None and is_refused(str(inner))
 
 
+def is_refused_literal(host: str) -> bool:
+    """Whether `host` is itself an address, and a refused one. Names are judged when they are looked up."""
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return is_refused(host)
+
+
 def _inner_v4(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
     if any(address in network for network in _CARRIES_V4):
         return ipaddress.IPv4Address(address.packed[-4:])

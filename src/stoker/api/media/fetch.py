@@ -11,7 +11,13 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from stoker.api.media.addresses import Resolve, is_local_name, is_refused, resolve_host
+from stoker.api.media.addresses import (
+    Resolve,
+    is_local_name,
+    is_refused,
+    is_refused_literal,
+    resolve_host,
+)
 from stoker.errors import InvalidRequest
 
 MIB = 1024 * 1024
@@ -42,6 +48,14 @@ class MediaFetcher:
             raise _failed(kind, "it took too long") from None
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise _failed(kind, f"the transfer failed ({type(error).__name__})") from None
+
+    def check(self, url: str, kind: str) -> httpx.URL:
+        """`url` as far as it can be judged without the network: its form, and an address or a local name
+        in it. Raises InvalidRequest."""
+        target = self._check(url, kind)
+        if not self.allow_private and (is_local_name(target.host) or is_refused_literal(target.host)):
+            raise _rejected(kind, "private addresses are not allowed")
+        return target
 
     async def _follow(self, client: httpx.AsyncClient, url: str, kind: str) -> bytes:
         for _ in range(MAX_REDIRECTS + 1):

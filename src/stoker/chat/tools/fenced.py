@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from stoker.chat.reading import OfferedTool
 from stoker.chat.tools import hermes
 from stoker.chat.tools.base import CallParser, ToolFormat
-from stoker.chat.tools.blocks import WholeBlock, first_closer
+from stoker.chat.tools.blocks import WholeBlock
 from stoker.chat.tools.grammars import Markup
 from stoker.chat.tools.json_blocks import JsonBlocks
 from stoker.chat.tools.python_calls import read_python_calls
@@ -33,7 +33,7 @@ class _Parser(ByFirstText):
         if not body:
             return None
         if opener == _CODE and body[0] != "{":
-            return WholeBlock(self._toolbox, opener, read_python_calls, first_closer(FENCE), FENCE)
+            return WholeBlock(self._toolbox, opener, read_python_calls, FENCE)
         return JsonBlocks(self._toolbox, opener, FENCE)
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 
 from stoker.chat.lenient_json import LenientJson
-from stoker.chat.tools.base import CallBegin, CallEnd, CallText, NotACall, Toolbox, ToolEvent
+from stoker.chat.tools.base import Toolbox
+from stoker.chat.tools.machine import BlockMachine
 
 _MAX_HEADER = 300  # characters
 
 
-class HeadedCalls:
+class HeadedCalls(BlockMachine):
     """`header` matches the text from the marker to the brace and has a group `name`. `tails` may stand
     behind the arguments. With `again`, the beginning of a further header, calls may follow directly."""
 
@@ -25,56 +26,33 @@ class HeadedCalls:
         raw_quotes: tuple[str, ...] = (),
         again: tuple[str, ...] = (),
     ) -> None:
-        self._toolbox = toolbox
+        super().__init__(toolbox)
         self._header = header
         self._tails = tails
         self._raw_quotes = raw_quotes
         self._again = again
-        self._raw = ""
-        self._held = ""
         self._arguments: LenientJson | None = None
         self._in_tail = False
-        self.done = False
-        self.rest = ""
 
-    def feed(self, text: str) -> list[ToolEvent]:
-        if self.done:
-            self.rest += text
-            return []
-        self._raw += text
-        self._held += text
-        events: list[ToolEvent] = []
-        while not self.done and self._step(events, ended=False):
-            pass
-        return events
-
-    def finish(self) -> list[ToolEvent]:
-        events: list[ToolEvent] = []
-        while not self.done and self._step(events, ended=True):
-            pass
-        return events
-
-    def _step(self, events: list[ToolEvent], ended: bool) -> bool:
+    def _step(self, ended: bool) -> bool:
         if self._arguments is not None:
-            return self._read_arguments(self._arguments, events, ended)
+            return self._read_arguments(self._arguments, ended)
         if self._in_tail:
             return self._read_tail(ended)
-        return self._read_header(events, ended)
+        return self._read_header(ended)
 
-    def _read_header(self, events: list[ToolEvent], ended: bool) -> bool:
+    def _read_header(self, ended: bool) -> bool:
         brace = self._held.find("{")
         if brace < 0 and not ended and len(self._held) <= _MAX_HEADER:
             return False
         found = self._header.fullmatch(self._held[:brace] if brace >= 0 else self._strip_tails())
         if found is None or found["name"] not in self._toolbox:
-            events.append(NotACall(self._raw))
-            self._stop("")
-            return False
-        events.append(CallBegin(found["name"]))
+            return self._give_up()
+        self._begin(found["name"])
         if brace < 0:  # no arguments at all
-            events += [CallText("{}"), CallEnd()]
-            self._stop("")
-            return False
+            self._write("{}")
+            self._end()
+            return self._stop("")
         self._arguments = LenientJson(self._raw_quotes)
         self._held = self._held[brace:]
         return True
@@ -85,16 +63,14 @@ class HeadedCalls:
             text = text.removesuffix(tail).rstrip()
         return text
 
-    def _read_arguments(self, arguments: LenientJson, events: list[ToolEvent], ended: bool) -> bool:
-        out = arguments.feed(self._held)
+    def _read_arguments(self, arguments: LenientJson, ended: bool) -> bool:
+        self._write(arguments.feed(self._held))
         self._held = ""
         if arguments.failed or (ended and not arguments.done):
-            out += arguments.finish()
-        if out:
-            events.append(CallText(out))
+            self._write(arguments.finish())
         if not (arguments.done or arguments.failed or ended):
             return False
-        events.append(CallEnd(is_cut=not arguments.done))
+        self._end(is_cut=not arguments.done)
         self._arguments = None
         self._in_tail = True
         self._held = self._raw = arguments.rest
@@ -112,10 +88,4 @@ class HeadedCalls:
             return True
         if not ended and any(word.startswith(behind) for word in (*self._tails, *self._again)):
             return False
-        self._stop(self._held)
-        return False
-
-    def _stop(self, rest: str) -> None:
-        self.done = True
-        self.rest = rest
-        self._held = ""
+        return self._stop(self._held)

@@ -1,4 +1,4 @@
-"""MiniMax M2 and DeepSeek V3.2: <invoke> elements in a tag of the family's own.
+"""MiniMax M2, DeepSeek V3.2 and V4: <invoke> elements in a tag of the family's own.
 
 <minimax:tool_call>
 <invoke name="get_weather"><parameter name="city">Paris</parameter></invoke>
@@ -6,6 +6,8 @@
 
 <｜DSML｜function_calls>
 <｜DSML｜invoke name="get_weather"><｜DSML｜parameter name="city" string="true">Paris</｜DSML｜parameter>...
+
+V4 has <｜DSML｜tool_calls> for the outer tag.
 """
 
 from __future__ import annotations
@@ -15,19 +17,15 @@ from functools import partial
 
 from stoker.chat.reading import OfferedTool
 from stoker.chat.tools.base import CallParser, Toolbox, ToolFormat
-from stoker.chat.tools.blocks import WholeBlock
+from stoker.chat.tools.element_tags import Dialect
+from stoker.chat.tools.elements import ElementCalls
 from stoker.chat.tools.grammars import Markup, element_calls
-from stoker.chat.tools.xml_bodies import Calls, find_function_end, read_plain_functions
 
 _DSML = "｜DSML｜"
 
 
-def _read(prefix: str, body: str, toolbox: Toolbox) -> Calls | None:
-    return read_plain_functions(body.replace(prefix, "") if prefix else body, toolbox)
-
-
-def _parser(prefix: str, open: str, close: str, toolbox: Toolbox) -> CallParser:
-    return WholeBlock(toolbox, open, partial(_read, prefix), find_function_end(close, prefix), close)
+def _parser(dialect: Dialect, toolbox: Toolbox) -> CallParser:
+    return ElementCalls(toolbox, dialect)
 
 
 def _grammar(
@@ -48,16 +46,22 @@ def _grammar(
     )
 
 
-def _format(name: str, prefix: str, open: str, close: str) -> ToolFormat:
+def _format(name: str, prefix: str, open: str, close: str, matches: tuple[str, ...]) -> ToolFormat:
     return ToolFormat(
         name=name,
         markers=(open,),
         tokens=(close, *((prefix,) if prefix else ())),
-        make_parser=partial(_parser, prefix, open, close),
-        matches=lambda template: open in template or (prefix != "" and prefix in template),
+        make_parser=partial(_parser, Dialect(open, close, prefix=prefix)),
+        matches=lambda template: all(word in template for word in matches),
         grammar=partial(_grammar, prefix, open, close),
     )
 
 
-MINIMAX = _format("minimax", "", "<minimax:tool_call>", "</minimax:tool_call>")
-DEEPSEEK = _format("deepseek_v3_2", _DSML, f"<{_DSML}function_calls>", f"</{_DSML}function_calls>")
+def _dsml(name: str, tag: str, *matches: str) -> ToolFormat:
+    # Templates put their tags together from pieces.
+    return _format(name, _DSML, f"<{_DSML}{tag}>", f"</{_DSML}{tag}>", (_DSML, *matches))
+
+
+MINIMAX = _format("minimax", "", "<minimax:tool_call>", "</minimax:tool_call>", ("<minimax:tool_call>",))
+DEEPSEEK = _dsml("deepseek_v3_2", "function_calls", "function_calls>")
+DEEPSEEK_V4 = _dsml("deepseek_v4", "tool_calls")

@@ -4,10 +4,19 @@
 <|tool_call|>[{"name": ...}]                                                           Granite 3
 <TOOLCALL>[{"name": ...}]</TOOLCALL>                                                   Nemotron
 <|START_ACTION|>[{"tool_name": ..., "parameters": {...}}]<|END_ACTION|>                Command R7B
+<tool_calls>[{"name": ...}]</tool_calls>                                               Apriel
+
+and of two that write objects:
+
+<tool_calls>
+{"name": ...}
+</tool_calls>                                                                          MiniMax M1
+<|function_call|>{"name": ...}                                                         GigaChat 3.1
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from stoker.chat.reading import OfferedTool
@@ -23,19 +32,21 @@ def _format(
     matches: Callable[[str], bool],
     name_key: str = "name",
     key: str = "arguments",
+    frame: tuple[str, str, str] = ("[", ", ", "]"),
 ) -> ToolFormat:
     def make_parser(toolbox: Toolbox) -> CallParser:
         return JsonBlocks(toolbox, open, close)
 
+    before, between, after = frame
+
     def grammar(tools: Sequence[OfferedTool], parallel: bool, markup: Markup) -> str:
-        after = ("]", close) if close else ("]",)
         return json_calls(
             tools,
-            parallel,
+            parallel and between != "",
             markup,
-            before=(open, "["),
-            between=(", ",),
-            after=after,
+            before=(open, before),
+            between=(between,),
+            after=(after, close),
             name_key=name_key,
             key=key,
         )
@@ -61,4 +72,13 @@ COMMAND = _format(
     lambda t: "<|START_ACTION|>" in t,
     name_key="tool_name",
     key="parameters",
+)
+APRIEL = _format(
+    "apriel", "<tool_calls>", "</tool_calls>", lambda t: re.search(r"<tool_calls>\s*\[", t) is not None
+)
+MINIMAX_M1 = _format(
+    "minimax_m1", "<tool_calls>", "</tool_calls>", lambda t: "<tool_calls>" in t, frame=("\n", "\n", "\n")
+)
+GIGACHAT = _format(
+    "gigachat", "<|function_call|>", "", lambda t: "<|function_call|>" in t, frame=("", "", "")
 )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from stoker.chat.reading import OfferedTool
 from stoker.chat.tools.base import CallParser, ToolFormat
-from stoker.chat.tools.blocks import WholeBlock, first_closer
+from stoker.chat.tools.blocks import WholeBlock
 from stoker.chat.tools.grammars import Markup, json_calls
 from stoker.chat.tools.json_blocks import JsonBlocks
 from stoker.chat.tools.python_calls import read_python_calls
@@ -25,7 +25,7 @@ class _Parser(ByFirstText):
             return None
         if body[0] == "{":
             return JsonBlocks(self._toolbox, OPEN, CLOSE)
-        return WholeBlock(self._toolbox, OPEN, read_python_calls, first_closer(CLOSE), CLOSE)
+        return WholeBlock(self._toolbox, OPEN, read_python_calls, CLOSE)
 
 
 def _grammar(tools: Sequence[OfferedTool], parallel: bool, markup: Markup) -> str:
@@ -38,6 +38,7 @@ FORMAT = ToolFormat(
     markers=(OPEN,),
     tokens=(CLOSE,),
     make_parser=_Parser,
-    matches=lambda template: OPEN in template,
+    # The older templates show only how tools are listed.
+    matches=lambda template: OPEN in template or "<|tool_list_start|>" in template,
     grammar=_grammar,
 )

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from stoker.chat.reading import OfferedTool
 from stoker.chat.tools.base import CallParser, ToolFormat
-from stoker.chat.tools.blocks import WholeBlock, first_closer
+from stoker.chat.tools.blocks import WholeBlock
 from stoker.chat.tools.grammars import Markup, json_calls
 from stoker.chat.tools.json_blocks import JsonBlocks
 from stoker.chat.tools.python_calls import read_python_calls
@@ -30,7 +30,7 @@ class _Parser(ByFirstText):
             return None
         if body[0] == "{":
             return JsonBlocks(self._toolbox, TAG)
-        return WholeBlock(self._toolbox, TAG, read_python_calls, first_closer(END), END)
+        return WholeBlock(self._toolbox, TAG, read_python_calls, END)
 
 
 def _grammar(tools: Sequence[OfferedTool], parallel: bool, markup: Markup) -> str:

@@ -9,16 +9,16 @@ from collections.abc import Sequence
 
 from stoker.chat.reading import OfferedTool
 from stoker.chat.tools.base import CallParser, Toolbox, ToolFormat
-from stoker.chat.tools.blocks import WholeBlock
+from stoker.chat.tools.element_tags import Dialect, Framing
+from stoker.chat.tools.elements import ElementCalls
 from stoker.chat.tools.grammars import Markup, element_calls
-from stoker.chat.tools.xml_bodies import find_bare_function_end, read_functions_with_entities
 
 OPEN, CLOSE = '<function name="', "</function>"
+_DIALECT = Dialect(framing=Framing.XML)  # the opening tag holds the name: it is part of the call
 
 
 def _parser(toolbox: Toolbox) -> CallParser:
-    # The opening tag holds the name, so it belongs to the body.
-    return WholeBlock(toolbox, "", read_functions_with_entities, find_bare_function_end, CLOSE)
+    return ElementCalls(toolbox, _DIALECT)
 
 
 def _grammar(tools: Sequence[OfferedTool], parallel: bool, markup: Markup) -> str:

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 from stoker.chat.tools.base import Toolbox
-from stoker.chat.tools.values import dump
+from stoker.chat.tools.values import dump_value
 
+_STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'", re.DOTALL)
 _JSON_WORDS = {"true": True, "false": False, "null": None}
 
 
 def read_python_calls(text: str, toolbox: Toolbox) -> list[tuple[str, str]] | None:
     try:
-        tree = ast.parse(_unwrap(text.strip()), mode="eval").body
+        tree = _parse(_unwrap(text.strip()))
         nodes = tree.elts if isinstance(tree, ast.List | ast.Tuple) else [tree]
         return [_call(node, toolbox) for node in nodes] or None
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return None
+
+
+def _parse(text: str) -> ast.expr:
+    try:
+        return ast.parse(text, mode="eval").body
+    except SyntaxError:
+        # Templates, and so models, write line breaks into strings as they are.
+        spelled = _STRING.sub(lambda found: found[0].replace("\n", "\\n"), text)
+        return ast.parse(spelled, mode="eval").body
 
 
 def _unwrap(text: str) -> str:
@@ -41,7 +52,7 @@ def _call(node: ast.expr, toolbox: Toolbox) -> tuple[str, str]:
         if keyword.arg is None:
             raise ValueError("** has no meaning here")
         table[keyword.arg] = _value(keyword.value)
-    return name, dump(table)
+    return name, dump_value(table)
 
 
 def _value(node: ast.expr) -> Any:

@@ -13,15 +13,16 @@ from collections.abc import Sequence
 
 from stoker.chat.reading import OfferedTool
 from stoker.chat.tools.base import CallParser, Toolbox, ToolFormat
-from stoker.chat.tools.blocks import WholeBlock
+from stoker.chat.tools.element_tags import Dialect
+from stoker.chat.tools.elements import ElementCalls
 from stoker.chat.tools.grammars import Markup, element_calls
-from stoker.chat.tools.xml_bodies import find_function_end, read_plain_functions
 
 OPEN, CLOSE = "<seed:tool_call>", "</seed:tool_call>"
+_DIALECT = Dialect(OPEN, CLOSE)
 
 
 def _parser(toolbox: Toolbox) -> CallParser:
-    return WholeBlock(toolbox, OPEN, read_plain_functions, find_function_end(CLOSE), CLOSE)
+    return ElementCalls(toolbox, _DIALECT)
 
 
 def _grammar(tools: Sequence[OfferedTool], parallel: bool, markup: Markup) -> str:

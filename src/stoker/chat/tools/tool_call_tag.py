@@ -6,18 +6,15 @@ from __future__ import annotations
 import re
 
 from stoker.chat.tools.base import CallParser, NotACall, Toolbox, ToolEvent
-from stoker.chat.tools.blocks import WholeBlock
+from stoker.chat.tools.element_tags import Dialect, Framing
+from stoker.chat.tools.elements import ElementCalls
 from stoker.chat.tools.json_blocks import JsonBlocks
-from stoker.chat.tools.xml_bodies import (
-    find_bare_function_end,
-    find_function_end,
-    find_glm_end,
-    read_functions,
-    read_glm,
-)
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 FUNCTION = "<function="
+_FUNCTIONS = Dialect(OPEN, CLOSE, Framing.LINES)
+_BARE_FUNCTION = Dialect(framing=Framing.LINES)
+_PAIRS = Dialect(OPEN, CLOSE, is_pairs=True)
 _HEAD = re.compile(r"[^<\n]*")
 
 
@@ -54,12 +51,12 @@ class ByFirstText:
 
     def _choose(self) -> CallParser | None:
         if self._held.startswith("<function"):
-            return WholeBlock(self._toolbox, "", read_functions, find_bare_function_end, "</function>")
+            return ElementCalls(self._toolbox, _BARE_FUNCTION)
         body = self._held[len(OPEN) :].lstrip()
         if not body or FUNCTION.startswith(body):
             return None
         if body.startswith("<function"):
-            return WholeBlock(self._toolbox, OPEN, read_functions, find_function_end(CLOSE), CLOSE)
+            return ElementCalls(self._toolbox, _FUNCTIONS)
         if body[0] == "<":
             return JsonBlocks(self._toolbox, OPEN, CLOSE)
         head = _HEAD.match(body)
@@ -67,7 +64,7 @@ class ByFirstText:
         word = head[0].strip()
         # Only by what stands first: deciding must not depend on how much has come.
         if word in self._toolbox and head.end() < len(body):
-            return WholeBlock(self._toolbox, OPEN, read_glm, find_glm_end, CLOSE)
+            return ElementCalls(self._toolbox, _PAIRS)
         if self._toolbox.may_become(word):
             return None
         return JsonBlocks(self._toolbox, OPEN, CLOSE)

@@ -43,8 +43,8 @@ def schema_types(schema: Any) -> set[str]:
     return set()
 
 
-def dump(arguments: dict[str, Any]) -> str:
-    return json.dumps(arguments, ensure_ascii=False)
+def dump_value(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _python_like(text: str, types: set[str]) -> Any:

@@ -12,6 +12,7 @@ from tests.fakes import Failure, text_script
 from stoker.api import ApiSettings
 
 PATH = "/v1/responses"
+PIXEL = "data:image/gif;base64,R0lGODlhAQ=="
 TOOL = {
     "type": "function",
     "name": "look",
@@ -308,8 +309,12 @@ async def test_deleting_one_under_way() -> None:
         ({"top_logprobs": 21}, "top_logprobs must be at most 20"),
         ({"input": "x" * 9000}, "prompt is too long"),
         (
-            {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "data:x"}]}]},
+            {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": PIXEL}]}]},
             "vision",
+        ),
+        (
+            {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "data:x"}]}]},
+            "image data url must be base64",
         ),
     ],
 )
