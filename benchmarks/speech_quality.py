@@ -78,6 +78,7 @@ def beside_faster_whisper(known: list[Clip], ours: Ask, theirs: Ask) -> list[lis
             differences += time_differences(answers[0]["words"], answers[1]["words"])
         totals = [total + error for total, error in zip(totals, errors, strict=True)]
         rows.append([clip.name, str(len(said)), *map(str, errors)])
+        print(f"  {clip.name}: {errors}", file=sys.stderr)
     num_words = sum(len(plain(clip.said)) for clip in known)
     rows.append(["together", str(num_words), *(f"{100 * total / num_words:.2f} %" for total in totals)])
     ordered = sorted(differences)
@@ -89,22 +90,20 @@ def beside_faster_whisper(known: list[Clip], ours: Ask, theirs: Ask) -> list[lis
 
 
 def beside_openai_whisper(known: list[Clip], ours: Ask, theirs: Ask) -> None:
-    for beam in BEAMS:
+    # Word times decide where windows begin, so both ways are worth looking at.
+    for beam, words in ((1, False), (1, True), (5, False)):
         same = total = 0
         differences: list[float] = []
         for clip in known:
-            # Word times decide where windows begin, so both ways are worth looking at.
-            for words in (False, True) if beam == 1 else (False,):
-                mine, other = (ask(clip, beam, words=words) for ask in (ours, theirs))
-                agree, windows = same_windows(mine["windows"], other["windows"])
-                same, total = same + agree, total + windows
-                differences += time_differences(mine["words"], other["words"])
-                if agree < windows:
-                    print(f"  {clip.name}, words {words}: {agree} of {windows}", file=sys.stderr)
-        print(f"beam {beam}: {same} of {total} windows have openai-whisper's tokens", end="")
+            mine, other = (ask(clip, beam, words=words) for ask in (ours, theirs))
+            agree, windows = same_windows(mine["windows"], other["windows"])
+            same, total = same + agree, total + windows
+            differences += time_differences(mine["words"], other["words"])
+            print(f"  {clip.name}: {agree} of {windows}", file=sys.stderr)
+        kind = f"beam {beam}{', times of words' if words else ''}"
+        print(f"{kind}: {same} of {total} windows have openai-whisper's tokens", flush=True)
         if differences:
-            print(f"; times of words differ by {number(1000 * max(differences))} ms at most", end="")
-        print()
+            print(f"times of words differ by {number(1000 * max(differences))} ms at most", flush=True)
 
 
 def main() -> None:
@@ -113,6 +112,7 @@ def main() -> None:
     )
     parser.add_argument("model")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--only", choices=("faster-whisper", "openai-whisper"), help="one of the two")
     parser.add_argument("--faster-whisper", type=Path, default=speech_workers.FASTER, help="its environment")
     parser.add_argument("--openai-whisper", type=Path, default=speech_workers.OPENAI, help="its packages")
     arguments = parser.parse_args()
@@ -123,20 +123,22 @@ def main() -> None:
 
     folder, threads = str(find_model(arguments.model, kinds=("speech",)).path), arguments.threads
     known = clips()
-    with (
-        asker(speech_workers.own(folder, threads)) as ours,
-        asker(speech_workers.faster_whisper(folder, threads, arguments.faster_whisper)) as theirs,
-    ):
-        rows = beside_faster_whisper(known, ours, theirs)
-    head = ["clip", "words"]
-    for beam in BEAMS:
-        head += [f"errors, beam {beam}", f"faster-whisper, beam {beam}"]
-    print(table(head, rows))
-    with (
-        asker(speech_workers.own(folder, threads, faithful=True)) as ours,
-        asker(speech_workers.openai_whisper(folder, threads, arguments.openai_whisper)) as theirs,
-    ):
-        beside_openai_whisper(known, ours, theirs)
+    if arguments.only != "openai-whisper":
+        with (
+            asker(speech_workers.own(folder, threads)) as ours,
+            asker(speech_workers.faster_whisper(folder, threads, arguments.faster_whisper)) as theirs,
+        ):
+            rows = beside_faster_whisper(known, ours, theirs)
+        head = ["clip", "words"]
+        for beam in BEAMS:
+            head += [f"errors, beam {beam}", f"faster-whisper, beam {beam}"]
+        print(table(head, rows), flush=True)
+    if arguments.only != "faster-whisper":
+        with (
+            asker(speech_workers.own(folder, threads, faithful=True)) as ours,
+            asker(speech_workers.openai_whisper(folder, threads, arguments.openai_whisper)) as theirs,
+        ):
+            beside_openai_whisper(known, ours, theirs)
 
 
 if __name__ == "__main__":

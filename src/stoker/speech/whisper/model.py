@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,9 +31,10 @@ class WhisperModel:
         self.num_threads = num_threads
         self._device = device
         self._checkpoint = checkpoint  # maps the file: reading it again costs no memory until then
-        with torch.inference_mode():
-            self.encoder = Encoder(checkpoint, device)
-            self._decoders = {faithful: Decoder(checkpoint, device, faithful=faithful)}
+        with ThreadPoolExecutor(1, thread_name_prefix="load") as beside:
+            encoder = beside.submit(Encoder, checkpoint, device)
+            self._decoders = {faithful: self._make_decoder(faithful)}
+            self.encoder = encoder.result()
 
     @property
     def nbytes(self) -> int:
@@ -50,9 +52,11 @@ class WhisperModel:
     def decoder(self, *, faithful: bool) -> Decoder:
         """Made from the checkpoint when it is first asked for."""
         if faithful not in self._decoders:
-            with torch.inference_mode():
-                self._decoders[faithful] = Decoder(self._checkpoint, self._device, faithful=faithful)
+            self._decoders[faithful] = self._make_decoder(faithful)
         return self._decoders[faithful]
+
+    def _make_decoder(self, faithful: bool) -> Decoder:
+        return Decoder(self._checkpoint, self._device, faithful=faithful, num_threads=self.num_threads)
 
     def begin(self, options: TranscribeOptions, on_segment: Callable[[Segment], None] | None = None) -> Take:
         """A take to be fed and stepped by the caller, inside torch.inference_mode()."""
