@@ -1,20 +1,17 @@
-"""`stoker transcribe` and `stoker dictate` on a small fake model."""
+"""`stoker transcribe` on a small fake model."""
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.api.speech.fronts import chat_server
 from tests.cli.conftest import Run
 from tests.speech.fakes import FakeWhisper, make_service
 from tests.speech.sounds import tone, wav16
 
-from stoker.cli import dictate, speech
+from stoker.cli import speech
 
 
 @pytest.fixture
@@ -117,38 +114,3 @@ def test_no_model(stoker: Run, talk: Path) -> None:
     code, _, err = stoker("transcribe", str(talk))
     assert code == 1
     assert "stoker get whisper-base" in err
-
-
-@pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    def record(_: object) -> Iterator[np.ndarray]:
-        for _ in range(62):
-            yield tone(0.5)
-
-    monkeypatch.setattr(dictate, "_record", record)
-    monkeypatch.setattr(dictate, "_microphone", lambda: None)
-
-
-def test_dictating_here(stoker: Run, model: FakeWhisper, recorded: None) -> None:
-    code, out, _ = stoker("dictate", "--once", "--no-vad", "--language", "en")
-    assert (code, out) == (0, "Hellö there. Hellö there.\n")
-    assert model.takes[0].num_samples == 31 * 16_000
-
-
-def test_dictating_to_a_server(stoker: Run, recorded: None) -> None:
-    server = chat_server()
-    with server.serving() as port:
-        url = f"http://127.0.0.1:{port}"
-        code, out, _ = stoker("dictate", "--once", "--no-vad", "--server", url)
-        assert (code, out) == (0, "Hello there. Hello there.\n")
-        code, _, err = stoker("dictate", "--once", "--server", url, "--language", "xx")
-        assert code == 1
-        assert "unsupported language" in err
-    assert len(server.front.sessions) == 0
-
-
-def test_without_the_microphone_library(stoker: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sounddevice", None)
-    code, _, err = stoker("dictate")
-    assert code == 1
-    assert 'pip install "stoker[microphone]"' in err

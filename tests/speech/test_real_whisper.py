@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
+import torch
 from tests.speech.sounds import RATE, SPEECH, encoded
 
+from benchmarks import speech_clips
 from stoker.speech.audio import read_audio
 from stoker.speech.orders import Order, VadOptions
 from stoker.speech.ports import Checkpoint
 from stoker.speech.service import SpeechService
 from stoker.speech.session import Session
 from stoker.speech.types import TranscribeOptions
+from stoker.speech.whisper import WhisperModel
 
 pytestmark = pytest.mark.real_weights
 
@@ -64,18 +69,57 @@ def test_other_containers(service: SpeechService, speech: np.ndarray, container:
     assert plain(outcome.transcript.text) == SENTENCE
 
 
-def test_a_session_says_the_same(service: SpeechService, speech: np.ndarray) -> None:
-    """Three repetitions with a pause: 39 s, of which one window is computed on the way."""
-    take = np.concatenate([np.concatenate((speech, np.zeros(2 * RATE, np.float32)))] * 3)
+class CountedEncoder:
+    """Passes on to the model's encoder."""
+
+    def __init__(self, encoder: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        self._encoder = encoder
+        self.num_windows = 0
+
+    def __call__(self, mel: torch.Tensor) -> torch.Tensor:
+        self.num_windows += 1
+        return self._encoder(mel)
+
+
+def spoken(seconds: float) -> np.ndarray:
+    """Sentences that do not repeat."""
+    if not speech_clips.can_speak():
+        pytest.skip("espeak-ng is not installed")
+    texts = (speech_clips.MEETING, speech_clips.TRAIN, speech_clips.GARDEN, speech_clips.RIVER)
+    said = speech_clips.speak(" ".join((*texts, *texts)), "en-us", 140)
+    assert len(said) > seconds * RATE
+    return said[: int(seconds * RATE)]
+
+
+@pytest.mark.parametrize("kind", ["a person, with pauses", "espeak-ng"])
+def test_a_session_says_the_same_and_has_one_window_left(
+    service: SpeechService, speech: np.ndarray, kind: str
+) -> None:
+    """62 s in chunks of half a second: what is computed after the last of them is one window."""
+    if kind == "espeak-ng":
+        take = spoken(62)
+    else:
+        take = np.tile(np.concatenate((speech, np.zeros(2 * RATE, np.float32))), 5)[: 62 * RATE]
     # Repeated text looks like a loop, and a fallback would sample.
     order = Order(TranscribeOptions(language="en", temperatures=(0.0,)))
-    whole = service.transcribe(take, order)
-    session = Session(service, order)
-    for at in range(0, len(take), RATE // 2):
-        session.append(take[at : at + RATE // 2])
-        session.pump()
-    assert session.receipt().segments
-    outcome = session.finish()
-    session.close()
+    with service.residency.use() as lease:
+        model = cast(WhisperModel, lease.model)
+        counted = CountedEncoder(model.encoder)
+        model.encoder = counted  # type: ignore[assignment]
+        try:
+            whole = service.transcribe(take, order)
+            num_whole = counted.num_windows
+            session = Session(service, order)
+            for at in range(0, len(take), RATE // 2):
+                session.append(take[at : at + RATE // 2])
+                session.pump()
+            assert session.receipt().segments
+            before = counted.num_windows
+            outcome = session.finish()
+            session.close()
+        finally:
+            model.encoder = counted._encoder  # type: ignore[assignment]
+    assert counted.num_windows - before == 1
+    assert counted.num_windows == 2 * num_whole  # none was computed in vain
     assert plain(outcome.transcript.text) == plain(whole.transcript.text)
-    assert plain(whole.transcript.text).count("fellow americans") == 3
+    assert len(plain(whole.transcript.text).split()) > 90

@@ -49,6 +49,7 @@ VERBS = (
     "doctor",
     "version",
 )
+OPTIONAL_VALUES = {"dictate": {"--hotkey": "f9"}}
 ALIASES = {"gen": "generate", "benchmark": "bench"}
 
 
@@ -94,6 +95,16 @@ def normalize(arguments: Sequence[str]) -> list[str]:
         return [*given[1:2], "--help"]
     if not given or (given[0].startswith("-") and given[0] not in ("--help", "-h", "--version", "-v")):
         return ["serve", *given]
+    return _with_values(given)
+
+
+def _with_values(given: list[str]) -> list[str]:
+    """Options that may stand without their value get it."""
+    for option, value in OPTIONAL_VALUES.get(given[0], {}).items():
+        if option in given:
+            after = given.index(option) + 1
+            if after == len(given) or given[after].startswith("-"):
+                return [*given[:after], value, *given[after:]]
     return given
 
 

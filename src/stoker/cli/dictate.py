@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import sys
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,27 +12,14 @@ from stoker.cli.output import fail, note
 from stoker.config import Settings
 
 if TYPE_CHECKING:
-    from stoker.speech.wav import Samples
+    from stoker.cli.dictation.microphone import Microphone
+    from stoker.cli.dictation.recorders import Takes
+    from stoker.cli.dictation.triggers import Trigger
 
-CHUNK_S = 0.5
-
-
-class Recorder(Protocol):
-    """Where the take goes."""
-
-    def send(self, samples: Samples) -> list[str]:
-        """The texts of the segments finished since the last call."""
-
-    def finish(self) -> str:
-        """The whole text."""
-
-    def discard(self) -> None: ...
+_IDLE_UNLOAD_S = 30.0
 
 
-Takes = Callable[[], Recorder]  # begins one
-
-
-@with_settings("whisper_model", "whisper_idle_unload", "whisper_resident", "vad_model", "device", "threads")
+@with_settings("whisper_model", "vad_model", "device", "threads")
 def run(
     settings: Settings,
     query: Annotated[
@@ -52,6 +36,15 @@ def run(
     api_key: Annotated[
         str | None, typer.Option("--server-key", metavar="KEY", help="Its API key.", envvar="STOKER_API_KEY")
     ] = None,
+    hotkey: Annotated[
+        str | None,
+        typer.Option(
+            "--hotkey",
+            metavar="[KEY]",
+            help="Listen while this key is held down, whatever window is in front: a character, a name like "
+            "f9 or ctrl_r, or the system's number of a key. f9 when no key is named.",
+        ),
+    ] = None,
     language: Annotated[
         str | None, typer.Option("--language", metavar="CODE", help="Code or name. Default: detected.")
     ] = None,
@@ -65,7 +58,22 @@ def run(
     no_vad: Annotated[
         bool, typer.Option("--no-vad", help="Transcribe even when nobody seems to speak.")
     ] = False,
+    idle_unload: Annotated[
+        float,
+        typer.Option(
+            "--idle-unload",
+            metavar="SECONDS",
+            help="Keep the weights in memory for so long after a take; 0 releases them at once. Default: 30.",
+        ),
+    ] = _IDLE_UNLOAD_S,
+    resident: Annotated[bool, typer.Option("--resident", help="Never release the weights.")] = False,
     copy: Annotated[bool, typer.Option("--copy", help="Copy the text to the clipboard.")] = False,
+    type_: Annotated[
+        bool, typer.Option("--type", help="Type the text into the window that has the focus.")
+    ] = False,
+    type_delay: Annotated[
+        float, typer.Option("--type-delay", metavar="MS", help="Wait so long after each character.")
+    ] = 0.0,
     once: Annotated[bool, typer.Option("--once", help="End after one take.")] = False,
 ) -> None:
     """Dictate: speak, press Enter, and get the text.
@@ -73,10 +81,12 @@ def run(
     \b
       stoker dictate
       stoker dictate --language de --vocabulary "Kubernetes, PyTorch"
+      stoker dictate --hotkey ctrl_r --type
       stoker dictate --server http://127.0.0.1:8080 --copy --once
 
     Text is on standard output, one take per line. Long takes appear while you speak. Needs the
-    microphone extra: pip install "stoker[microphone]". Ctrl-C discards a take.
+    microphone extra, and --hotkey and --type the keyboard extra:
+    pip install "stoker[microphone,keyboard]". Ctrl-C discards a take.
     """
     values: dict[str, Any] = {
         "language": language,
@@ -86,167 +96,51 @@ def run(
         "vad": not no_vad,
     }
     values = {name: value for name, value in values.items() if value is not None}
-    microphone = _microphone()
+    for name, number in (("--idle-unload", idle_unload), ("--type-delay", type_delay)):
+        if not 0 <= number <= 1_000_000:
+            fail(f"{name} must be from 0 to 1000000", 2)
+
+    from stoker.cli.dictation import clipboard, keys, microphone, recorders, triggers
+
+    device = microphone.Microphone()
     with contextlib.ExitStack() as open_until_the_end:
+        typist = keys.Typist(type_delay / 1000) if type_ else None
+        trigger = triggers.Held(hotkey) if hotkey is not None else triggers.Enter()
+        open_until_the_end.callback(trigger.close)
         if server:
-            takes = _on_server(open_until_the_end, server, api_key, values)
+            takes = recorders.on_server(open_until_the_end, server, api_key, values)
         else:
-            takes = _here(settings, model or query, values)
-        while True:
-            recorder = takes()
+            takes = recorders.here(settings, model or query, None if resident else idle_unload, values)
+        while not trigger.over:
             try:
-                text = _take(recorder, microphone)
+                note(trigger.hint)
+                trigger.wait_begin()
+                text = _take(takes, device, trigger)
             except KeyboardInterrupt:
-                recorder.discard()
                 note("\nDiscarded.")
                 return
             print(text, flush=True)
             if copy and text:
-                _copy(text)
+                clipboard.copy(text)
+            if typist is not None and text:
+                typist.type(f"{text} ")  # takes follow each other as sentences do
             if once:
                 return
 
 
-def _take(recorder: Recorder, microphone: Any) -> str:
-    """From Enter to Enter."""
-    note("Speak; Enter ends the take.")
-    for samples in _record(microphone):
-        for text in recorder.send(samples):
-            note(text.strip())
-    return recorder.finish()
-
-
-def _record(microphone: Any) -> Iterator[Samples]:
-    """Chunks of the microphone until the person presses Enter."""
-    import queue
-    import threading
-
-    import numpy as np
-
-    from stoker.speech.types import SAMPLE_RATE
-
-    chunks: queue.Queue[Samples | None] = queue.Queue()
-
-    def wait_for_enter() -> None:
-        sys.stdin.readline()
-        chunks.put(None)
-
-    threading.Thread(target=wait_for_enter, daemon=True).start()
-    with microphone.InputStream(
-        samplerate=SAMPLE_RATE,
-        channels=1,
-        dtype="float32",
-        blocksize=int(CHUNK_S * SAMPLE_RATE),
-        callback=lambda data, *_: chunks.put(np.array(data[:, 0], np.float32)),
-    ):
-        while (chunk := chunks.get()) is not None:
-            yield chunk
-
-
-def _microphone() -> Any:
+def _take(takes: Takes, microphone: Microphone, trigger: Trigger) -> str:
+    """The microphone is on before the model is in memory or the server has answered."""
+    with microphone.recording(trigger.wait_end) as chunks:
+        recorder = takes()
+        try:
+            for samples in chunks:
+                for text in recorder.send(samples):
+                    note(text.strip())
+        except BaseException:
+            recorder.discard()
+            raise
     try:
-        import sounddevice  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        fail('dictation needs a microphone library: pip install "stoker[microphone]"')
-    except OSError as error:  # the library is there, PortAudio is not
-        fail(f"the microphone cannot be used: {error}")
-    return sounddevice
-
-
-def _here(settings: Settings, model: str | None, values: dict[str, Any]) -> Takes:
-    from stoker.api.speech.fields import read_session
-    from stoker.cli.speech import local_service
-    from stoker.speech.session import Session
-
-    order = read_session(values).order
-    service = local_service(settings, model)
-    service.checkpoint()
-    return lambda: LocalRecorder(Session(service, order))
-
-
-def _on_server(stack: contextlib.ExitStack, url: str, api_key: str | None, values: dict[str, Any]) -> Takes:
-    import httpx
-
-    from stoker.api.speech.fields import read_session
-
-    read_session(values)  # the same words for a bad value as without a server
-    headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
-    client = stack.enter_context(httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=600))
-    return lambda: ServerRecorder(client, values)
-
-
-class LocalRecorder:
-    """A session in this process; windows are computed between chunks."""
-
-    def __init__(self, session: Any) -> None:
-        import threading
-
-        self._session = session
-        self._told = 0
-        self._threading = threading
-
-    def send(self, samples: Samples) -> list[str]:
-        if self._session.append(samples):
-            self._threading.Thread(target=self._session.pump, daemon=True).start()
-        segments = self._session.receipt().segments[self._told :]
-        self._told += len(segments)
-        return [segment.text for segment in segments]
-
-    def finish(self) -> str:
-        try:
-            return str(self._session.finish().transcript.text.strip())
-        finally:
-            self._session.close()
-
-    def discard(self) -> None:
-        self._session.close()
-
-
-class ServerRecorder:
-    """A session of a server."""
-
-    def __init__(self, client: Any, values: dict[str, Any]) -> None:
-        self._client = client
-        self._told = 0
-        self._path = f"/v1/audio/sessions/{self._ask('POST', '/v1/audio/sessions', json=values)['id']}"
-
-    def send(self, samples: Samples) -> list[str]:
-        headers = {"content-type": "audio/pcm;rate=16000"}
-        content = samples.astype("<f4").tobytes()
-        receipt = self._ask("POST", f"{self._path}/audio", content=content, headers=headers)
-        segments = receipt["segments"][self._told :]
-        self._told += len(segments)
-        return [segment["text"] for segment in segments]
-
-    def finish(self) -> str:
-        return str(self._ask("POST", f"{self._path}/finish")["text"])
-
-    def discard(self) -> None:
-        self._client.delete(self._path)
-
-    def _ask(self, method: str, path: str, **options: Any) -> Any:
-        import httpx
-
-        try:
-            response = self._client.request(method, path, **options)
-        except httpx.HTTPError as error:
-            fail(f"the server at {self._client.base_url} does not answer: {error}")
-        try:
-            body = response.json()
-        except json.JSONDecodeError:
-            body = {}
-        if response.is_error:
-            message = body.get("error", {}).get("message", response.reason_phrase)
-            fail(f"the server refused: {message}")
-        return body
-
-
-def _copy(text: str) -> None:
-    import shutil
-    import subprocess
-
-    for command in (["pbcopy"], ["wl-copy"], ["xclip", "-selection", "clipboard"], ["clip"]):
-        if shutil.which(command[0]):
-            subprocess.run(command, input=text.encode(), check=False)
-            return
-    note("No clipboard program was found (pbcopy, wl-copy, xclip, clip).")
+        return recorder.finish()
+    except BaseException:
+        recorder.discard()
+        raise

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from stoker.speech.service import SpeechService
 
 
-def local_service(settings: Settings, model: str | None) -> SpeechService:
-    """A service without a server: its weights stay for the whole command."""
+def local_service(settings: Settings, model: str | None, idle_unload_s: float | None = None) -> SpeechService:
+    """A service without a server. `idle_unload_s`: how long weights stay after a take; None = for the whole
+    command."""
     import dataclasses
 
     import torch
@@ -26,7 +27,10 @@ def local_service(settings: Settings, model: str | None) -> SpeechService:
         native.set_num_threads(threads)
         torch.set_num_threads(1)  # the model asks for more where they pay
     settings = dataclasses.replace(
-        settings, whisper_model=model or settings.whisper_model, whisper_resident=True
+        settings,
+        whisper_model=model or settings.whisper_model,
+        whisper_resident=idle_unload_s is None,
+        whisper_idle_unload=idle_unload_s or 0.0,
     )
     return speech_service(settings, device=device, threads=threads)
 

@@ -48,7 +48,7 @@ def decode(source: Source) -> Iterator[Samples]:
     if not head:
         raise undecodable("it is empty")
     wav = read_header(file) if is_wav(head) else None
-    blocks = _from_ffmpeg(file) if wav is None else _to_16k(_mono(read_samples(file, wav)), wav.rate)
+    blocks = _from_ffmpeg(file) if wav is None else to_16k(_mono(read_samples(file, wav)), wav.rate)
     num_samples = 0
     for block in blocks:
         num_samples += len(block)
@@ -91,7 +91,8 @@ def _mono(blocks: Iterable[Samples]) -> Iterator[Samples]:
         yield block[:, 0] if block.shape[1] == 1 else block.mean(axis=1, dtype=np.float32)
 
 
-def _to_16k(blocks: Iterator[Samples], rate: int) -> Iterator[Samples]:
+def to_16k(blocks: Iterator[Samples], rate: int) -> Iterator[Samples]:
+    """Mono at `rate` to mono at 16 kHz."""
     if rate == SAMPLE_RATE:
         yield from blocks
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from stoker.errors import InvalidRequest
 from stoker.speech.types import Cancelled, Segment, TranscribeOptions
 from stoker.speech.whisper import WhisperModel
+from stoker.speech.whisper import take as take_module
 
 from . import tiny
 
@@ -161,3 +163,33 @@ def test_options_reach_the_end(tiny_model: WhisperModel, options: TranscribeOpti
         assert result.vocabulary.token_count <= tiny.TEXT_CTX // 2 - 1
     if options.without_timestamps:
         assert all(t < tiny.TIMESTAMP_BEGIN for s in result.segments for t in s.tokens)
+
+
+@pytest.mark.parametrize("faithful", [False, True])
+def test_no_piece_of_work_is_longer_than_one_encoder(
+    tiny_model: WhisperModel, monkeypatch: pytest.MonkeyPatch, faithful: bool
+) -> None:
+    """Others compute between two of a take's steps, which hold an encoder or the words, never both."""
+    done: list[str] = []
+
+    def noted(kind: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arguments: Any, **options: Any) -> Any:
+            done.append(kind)
+            return work(*arguments, **options)
+
+        return run
+
+    monkeypatch.setattr(tiny_model, "encoder", noted("encoder", tiny_model.encoder))
+    monkeypatch.setattr(take_module, "align_words", noted("words", take_module.align_words))
+    options = replace(PLAIN, language=None, word_timestamps=True, faithful=faithful)
+    with torch.inference_mode():
+        running = tiny_model.begin(options)
+        running.feed(sound(2.5 * WINDOW_S))
+        pieces = []
+        for _ in running.finish():
+            pieces.append(list(done))
+            done.clear()
+    assert not done
+    assert max(map(len, pieces)) == 1
+    assert pieces.count(["encoder"]) >= 3
+    assert ["words"] in pieces

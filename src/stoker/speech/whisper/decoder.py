@@ -9,7 +9,9 @@ keys and values are read once for all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -70,14 +72,24 @@ class Decoder:
               there are any, with keys and values in float16.
     """
 
-    def __init__(self, checkpoint: WhisperCheckpoint, device: torch.device, *, faithful: bool) -> None:
+    def __init__(
+        self,
+        checkpoint: WhisperCheckpoint,
+        device: torch.device,
+        *,
+        faithful: bool,
+        num_threads: int = 1,  # that build it
+    ) -> None:
         self.dims = checkpoint.dims
         self._device = device
         self._faithful = faithful
         self.cache_dtype = torch.float32 if faithful or device.type != "cpu" else torch.float16
         self._positions = checkpoint.dense(f"{_PREFIX}embed_positions.weight").to(device)  # [text_ctx, W]
-        self._embedding = self._pack(checkpoint.weight(f"{_PREFIX}embed_tokens.weight"))
-        self._layers = [self._layer(checkpoint, index) for index in range(self.dims.text_layers)]
+        # Quantizing is most of what loading takes; the embedding is as much work as all layers of base.
+        with ThreadPoolExecutor(num_threads, thread_name_prefix="load") as pool:
+            embedding = pool.submit(self._pack, checkpoint.weight(f"{_PREFIX}embed_tokens.weight"))
+            layers = pool.map(partial(self._layer, checkpoint), range(self.dims.text_layers))
+            self._embedding, self._layers = embedding.result(), list(layers)
         self._norm = self._read_norm(checkpoint, "layer_norm")
         head_dim = self.dims.width // self.dims.text_heads
         self.layer_specs = [LayerSpec(self.dims.text_heads, head_dim)] * self.dims.text_layers

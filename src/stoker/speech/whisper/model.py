@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,9 +31,10 @@ class WhisperModel:
         self.num_threads = num_threads
         self._device = device
         self._checkpoint = checkpoint  # maps the file: reading it again costs no memory until then
-        with torch.inference_mode():
-            self._encoders = {faithful: Encoder(checkpoint, device, faithful=faithful)}
-            self._decoders = {faithful: Decoder(checkpoint, device, faithful=faithful)}
+        with ThreadPoolExecutor(1, thread_name_prefix="load") as beside:
+            encoder = beside.submit(Encoder, checkpoint, device, faithful=faithful)
+            self._decoders = {faithful: self._make_decoder(faithful)}
+            self._encoders = {faithful: encoder.result()}
 
     @property
     def nbytes(self) -> int:
@@ -51,15 +53,16 @@ class WhisperModel:
     def encoder(self, *, faithful: bool) -> Encoder:
         """Made from the checkpoint when it is first asked for, as is the decoder."""
         if faithful not in self._encoders:
-            with torch.inference_mode():
-                self._encoders[faithful] = Encoder(self._checkpoint, self._device, faithful=faithful)
+            self._encoders[faithful] = Encoder(self._checkpoint, self._device, faithful=faithful)
         return self._encoders[faithful]
 
     def decoder(self, *, faithful: bool) -> Decoder:
         if faithful not in self._decoders:
-            with torch.inference_mode():
-                self._decoders[faithful] = Decoder(self._checkpoint, self._device, faithful=faithful)
+            self._decoders[faithful] = self._make_decoder(faithful)
         return self._decoders[faithful]
+
+    def _make_decoder(self, faithful: bool) -> Decoder:
+        return Decoder(self._checkpoint, self._device, faithful=faithful, num_threads=self.num_threads)
 
     def begin(self, options: TranscribeOptions, on_segment: Callable[[Segment], None] | None = None) -> Take:
         """A take to be fed and stepped by the caller, inside torch.inference_mode()."""

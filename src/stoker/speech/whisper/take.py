@@ -1,8 +1,8 @@
 """One recording on its way to text: sound is fed, windows of 30 s are decoded as they fill up.
 
 `run` decodes the windows that are complete, `finish` the rest. Both are generators that yield after each
-window's encoder and after every decoder step: between two steps the caller may stop, report, or give the
-device to somebody else. The loop over windows is openai-whisper's (transcribe.py).
+window's encoder, after every decoder step and after each window: between two steps the caller may stop,
+report, or give the device to somebody else. The loop over windows is openai-whisper's (transcribe.py).
 """
 
 from __future__ import annotations
@@ -143,6 +143,7 @@ class Take:
         else:
             self._accept(decoding, cross, size)
         self._mel.release(self.seek)
+        yield  # aligning words takes its time, and the next window's encoder follows
 
     def _encode(self, mel: torch.Tensor) -> CrossCache:
         with self._model.all_threads():
