@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import logging
 import os
 import platform
 from ctypes import c_float, c_int32, c_int64, c_void_p
 from pathlib import Path
 
+log = logging.getLogger(__name__)
+
+INTERFACE = 1  # stoker_interface in team.cpp
 F32, F16, BF16 = 0, 1, 2  # ScalarType in common.h
 
 
@@ -65,6 +69,7 @@ _SIGNATURES = {
     "stoker_qlinear": ([c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_int32], None),
     "stoker_int16_pack": ([c_void_p, c_int64, c_int64, c_void_p], None),
     "stoker_int16_linear": ([c_void_p] * 3 + [c_int64] + [c_void_p] * 2 + [c_int32, c_void_p], None),
+    "stoker_encoder_attend": ([c_void_p, c_void_p], None),
     "stoker_qpack": ([c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p], None),
     "stoker_qrows": ([c_void_p, c_void_p, c_int64, c_void_p], None),
     "stoker_scratch_new": ([], c_void_p),
@@ -85,6 +90,9 @@ def library() -> ctypes.CDLL | None:
             try:
                 loaded = ctypes.CDLL(str(path))
             except OSError:
+                continue
+            if getattr(loaded, "stoker_interface", lambda: 0)() != INTERFACE:
+                log.warning("%s is of another version of stoker; reinstall to rebuild it", path)
                 continue
             for name, (arguments, result) in _SIGNATURES.items():
                 function = getattr(loaded, name)

@@ -36,14 +36,14 @@ def tiny_tokenizer() -> tokenizers.Tokenizer:
     return tokenizer
 
 
-def tiny_reference(seed: int = 0) -> Any:
+def tiny_reference(seed: int = 0, width: int = WIDTH) -> Any:
     from transformers import WhisperConfig, WhisperForConditionalGeneration
 
     torch.manual_seed(seed)
     config = WhisperConfig(
-        vocab_size=VOCAB_SIZE, num_mel_bins=NUM_MELS, d_model=WIDTH, encoder_layers=LAYERS,
+        vocab_size=VOCAB_SIZE, num_mel_bins=NUM_MELS, d_model=width, encoder_layers=LAYERS,
         decoder_layers=LAYERS, encoder_attention_heads=HEADS, decoder_attention_heads=HEADS,
-        encoder_ffn_dim=2 * WIDTH, decoder_ffn_dim=2 * WIDTH, max_source_positions=AUDIO_CTX,
+        encoder_ffn_dim=2 * width, decoder_ffn_dim=2 * width, max_source_positions=AUDIO_CTX,
         max_target_positions=TEXT_CTX, pad_token_id=EOT, bos_token_id=EOT, eos_token_id=EOT,
         decoder_start_token_id=EOT + 1, suppress_tokens=None, begin_suppress_tokens=None, init_std=0.3,
     )  # fmt: skip

@@ -3,21 +3,12 @@
 // Weights and activations are rounded to 13 bits (-4095..4095), weights with one scale per output row,
 // activations with one per row and block of 128 columns. A block's products then sum to at most
 // 128 * 4095 * 4095 < 2^31: exact in 32 bits, which are turned to float32 and added up block by block.
-// The multiplier takes 16 such pairs at a time where float32 takes 8; the loop is dense.cpp's.
-#include <cmath>
 #include <vector>
 
 #include "activation.h"
+#include "int16.h"
 
-static const int64_t kTile = 16;
-static const int64_t kBlock = 128;
-static const float kLargest = 4095.0f;
 static const int64_t kRowsTogether = 384;  // whose codes of a block of columns stay in the second-level cache
-#if defined(__AVX2__)
-static const int kRegisterRows = 6;
-#else
-static const int kRegisterRows = 2;
-#endif
 
 // W [n, k] as tiles of 16 rows, each [columns / 2][16 rows][2 columns], columns being k filled up with
 // zeros to a multiple of kBlock; rows past n are zero.
@@ -47,82 +38,16 @@ struct Codes16 {
 
 static void quantize_row(const float* x, int64_t k, int64_t columns, int16_t* codes, float* scales) {
   for (int64_t start = 0; start < columns; start += kBlock) {
-    const int64_t count = k - start < kBlock ? k - start : kBlock;
-    alignas(32) float block[kBlock];
-    if (count < kBlock) {
-      memset(block, 0, sizeof block);
-      memcpy(block, x + start, count * sizeof(float));
-    }
-    const float* in = count < kBlock ? block : x + start;
-    v8f largest = splat(0), spoiled = splat(0);
-    for (int64_t i = 0; i < kBlock; i += 8) {
-      v8f v = load8(in + i);
-      spoiled += v * splat(0);  // NaN if anything is infinite or no number: it must not be rounded away
-      v = v < 0 ? -v : v;
-      largest = v > largest ? v : largest;
-    }
-    float top = 0;
-    for (int i = 0; i < 8; ++i) top = largest[i] > top ? largest[i] : top;
-    const float inverse = top > 0 ? kLargest / top : 0;
-    *scales++ = top / kLargest + sum8(spoiled);
-    int16_t* to = codes + start;
-#if defined(__AVX2__)
-    const __m256 by = _mm256_set1_ps(inverse);
-    for (int64_t i = 0; i < kBlock; i += 16) {
-      const __m256i a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(in + i), by));
-      const __m256i b = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(in + i + 8), by));
-      _mm256_storeu_si256((__m256i*)(to + i), _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8));
-    }
-#else
-    for (int64_t i = 0; i < kBlock; ++i) to[i] = (int16_t)lrintf(in[i] * inverse);
-#endif
+    *scales++ = quantize_block(x + start, k - start < kBlock ? k - start : kBlock, kBlock, codes + start);
   }
 }
-
-#if defined(__AVX2__)
-// a += x . low and b += x . high for the two codes at x. In assembly, because compilers multiply all rows before they
-// add the first, and run out of registers.
-static inline void add_products(const int16_t* x, __m256i low, __m256i high, __m256i& a, __m256i& b) {
-  __m256i both, product;
-  asm("vpbroadcastd %4, %2\n\t"
-      "vpmaddwd %5, %2, %3\n\t"
-      "vpmaddwd %6, %2, %2\n\t"
-      "vpaddd %3, %0, %0\n\t"
-      "vpaddd %2, %1, %1"
-      : "+x"(a), "+x"(b), "=&x"(both), "=&x"(product)
-      : "m"(*(const int16_t(*)[2])x), "x"(low), "x"(high));
-}
-#endif
 
 // R rows of one block of columns: acc[r] += scale[r] * (x[r] . W of the tile).
 template <int R>
 static inline void block_rows(const int16_t* w, const int16_t* x, int64_t columns, const float* x_scales, int64_t blocks,
                               v8f (*acc)[2]) {
   v8i dot[R][2];
-#if defined(__AVX2__)
-  __m256i sum[R][2];
-  for (int r = 0; r < R; ++r) sum[r][0] = sum[r][1] = _mm256_setzero_si256();
-#pragma GCC unroll 4
-  for (int64_t pair = 0; pair < kBlock / 2; ++pair) {
-    const __m256i low = _mm256_loadu_si256((const __m256i*)(w + pair * 2 * kTile));
-    const __m256i high = _mm256_loadu_si256((const __m256i*)(w + pair * 2 * kTile + 16));
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      add_products(x + r * columns + pair * 2, low, high, sum[r][0], sum[r][1]);
-    }
-  }
-  for (int r = 0; r < R; ++r) dot[r][0] = (v8i)sum[r][0], dot[r][1] = (v8i)sum[r][1];
-#else
-  for (int r = 0; r < R; ++r) {
-    int32_t total[16] = {0};
-    for (int64_t pair = 0; pair < kBlock / 2; ++pair) {
-      const int32_t a = x[r * columns + pair * 2], b = x[r * columns + pair * 2 + 1];
-      const int16_t* from = w + pair * 2 * kTile;
-      for (int lane = 0; lane < 16; ++lane) total[lane] += a * from[lane * 2] + b * from[lane * 2 + 1];
-    }
-    memcpy(dot[r], total, sizeof total);
-  }
-#endif
+  dot_rows<R>(w, x, columns, kBlock / 2, dot);
   for (int r = 0; r < R; ++r) {
     for (int half = 0; half < 2; ++half) {
       acc[r][half] += __builtin_convertvector(dot[r][half], v8f) * splat(x_scales[r * blocks]);

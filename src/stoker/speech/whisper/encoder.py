@@ -5,12 +5,14 @@ Legend: S positions (two frames each), W width, H heads, D head size. Weights go
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 
 from stoker.kernels.affine import Affine, affine
+from stoker.kernels.encoder_attention import attend_sequences, can_attend
 from stoker.speech.whisper.checkpoint import WhisperCheckpoint
 
 _PREFIX = "model.encoder."
@@ -63,7 +65,9 @@ class Encoder:
     def __init__(self, checkpoint: WhisperCheckpoint, device: torch.device, *, faithful: bool) -> None:
         self._dims = checkpoint.dims
         self._device = device
-        self._products = torch.float32 if faithful else torch.int16
+        # On the kernels' threads; otherwise on torch's.
+        self.is_native = not faithful and can_attend(self._dims.width // self._dims.audio_heads, device)
+        self._products = torch.int16 if self.is_native else torch.float32
         self._conv1 = self._convolution(checkpoint, "conv1", stride=1)
         self._conv2 = self._convolution(checkpoint, "conv2", stride=2)
         self._positions = checkpoint.dense(f"{_PREFIX}embed_positions.weight").to(device)  # [S, W]
@@ -105,15 +109,30 @@ class Encoder:
 
     def __call__(self, mel: torch.Tensor) -> torch.Tensor:
         """mel [num_mels, 2S] -> [S, W]; S may be smaller than the model's own."""
+        steps = self.steps(mel)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                audio: torch.Tensor = end.value
+                return audio
+
+    def steps(self, mel: torch.Tensor) -> Generator[None, None, torch.Tensor]:
+        """The same, stopping between layers, so that others may compute meanwhile."""
         x = self._conv2(self._conv1(mel.T.to(self._device)))
         x = x + self._positions[: len(x)]
         for layer in self._layers:
+            yield
             x = layer.out(self._attend(layer.qkv(layer.attention_norm(x))), residual=x)
             x = layer.down(layer.up(layer.mlp_norm(x), activation=F.gelu), residual=x)
         return self._norm(x)
 
     def _attend(self, qkv: torch.Tensor) -> torch.Tensor:
         num_positions = qkv.shape[0]
+        if self.is_native:
+            q, k, v = qkv.view(num_positions, 3, self._dims.audio_heads, -1).unbind(1)
+            scale = q.shape[2] ** -0.5
+            return attend_sequences(q, k, v, [(0, num_positions)], scale=scale).flatten(1)
         heads = qkv.view(num_positions, 3, self._dims.audio_heads, -1).permute(1, 2, 0, 3)  # [3, H, S, D]
         q, k, v = heads[None].unbind(1)
         mixed = F.scaled_dot_product_attention(q, k, v)  # [1, H, S, D]

@@ -8,6 +8,7 @@ report, or give the device to somebody else. The loop over windows is openai-whi
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -127,11 +128,9 @@ class Take:
     def _window(self, size: int) -> Steps:
         # Beyond the sound lies zero, not silence: so the model was trained.
         mel = torch.nn.functional.pad(self._mel.window(self.seek, size), (0, self._window_frames - size))
-        cross = self._encode(mel)
-        yield
+        cross = yield from self._encode(mel)
         if self._language is None:
-            self._detect(cross, size)
-            yield
+            yield from self._detect(cross, size)
         assert self._language is not None
         start = self._model.tokenizer.start_sequence(
             self._language, self._options.task, self._options.without_timestamps
@@ -143,18 +142,29 @@ class Take:
         else:
             self._accept(decoding, cross, size)
         self._mel.release(self.seek)
-        yield  # aligning words takes its time, and the next window's encoder follows
+        yield  # aligning words takes its time
 
-    def _encode(self, mel: torch.Tensor) -> CrossCache:
-        with self._model.all_threads():
-            return self._decoder.cross(self._encoder(mel))
+    def _encode(self, mel: torch.Tensor) -> Generator[None, None, CrossCache]:
+        layers = self._encoder.steps(mel)
+        while True:
+            # Not around the yield: torch's number of threads is the process's.
+            with nullcontext() if self._encoder.is_native else self._model.all_threads():
+                try:
+                    next(layers)
+                except StopIteration as end:
+                    cross = self._decoder.cross(end.value)
+                    break
+            yield
+        yield
+        return cross
 
-    def _detect(self, cross: CrossCache, size: int) -> None:
+    def _detect(self, cross: CrossCache, size: int) -> Steps:
         if self._options.faithful and size < self._window_frames:
             # The reference listens to the first 30 s with silence after them; the fast path saves this
             # second run of the encoder.
-            cross = self._encode(self._mel.window(0, self._window_frames))
+            cross = yield from self._encode(self._mel.window(0, self._window_frames))
         self._language, self._language_probability = self._model.detect(self._decoder, cross)
+        yield
 
     def _is_silence(self, decoding: Decoding) -> bool:
         options = self._options
