@@ -27,6 +27,8 @@ NUM_BLOCKS = 120
 Between = Literal["", "trim", "forget", "restart", "crash"]
 BETWEEN = st.sampled_from(["", "trim", "forget", "restart", "crash"])
 
+NUM_KEPT = 2  # blocks that stay in memory when it is trimmed: others share the room then
+
 
 @dataclass(frozen=True)
 class Options:
@@ -86,7 +88,9 @@ class Machine:
         if between in ("trim", "forget"):
             assert self.engine.flush_cache(30).durable
             num_held = self.engine.stats().prefix_entries
-            num_kept = min(num_held, 2) if between == "trim" else 0  # of the newest: beginnings leave last
+            num_kept = (
+                min(num_held, NUM_KEPT) if between == "trim" else 0
+            )  # of the newest: beginnings leave last
             index = self.engine._prefixes.index
             self.engine.run_exclusive(lambda: index.reclaim(num_held - num_kept)).result(30)
             assert self.engine.stats().prefix_entries == num_kept
@@ -114,7 +118,7 @@ class Machine:
 def test_logits_after_restores_and_restarts_are_those_without_a_cache(
     model: Any, turns: list[Turn], between: list[Between], options: Options
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # a write may still be ending
         machine = Machine(model, Path(folder), options)
         try:
             talk = Talk(model)
@@ -136,8 +140,9 @@ def check_that_it_is_reused(talk: Talk, machine: Machine, what: Between) -> None
     """All is on disk: the newest conversation goes on from there, to the token."""
     num_known = len(talk.newest) - 1  # the last token of a reply was never computed
     namespace = talk.newest_namespace
+    num_others = NUM_KEPT * BLOCK_SIZE if what == "trim" else 0
     cached = talk.go_on(machine.engine, [Turn(1, 1.0, (1,), 1, None, namespace, False)])
     if namespace and what != "trim":  # an adapter's stays in memory
         assert cached == 0
-    elif not namespace and MIN_GAIN_TOKENS <= num_known <= machine.room:
+    elif not namespace and MIN_GAIN_TOKENS <= num_known <= machine.room - num_others:
         assert cached >= min(num_known, CONTEXT - 21) - (MIN_GAIN_TOKENS - 1) * (what == "trim")

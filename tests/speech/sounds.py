@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import struct
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +51,17 @@ def encoded(
     samples: NDArray[np.float32], container: str, codec: str, rate: int = 48_000, **options: str
 ) -> bytes:
     """`samples` (16 kHz mono) in another container."""
+    with tempfile.NamedTemporaryFile() as file:  # some options read again what was written
+        _write(samples, file.name, container, codec, rate, options)
+        return Path(file.name).read_bytes()
+
+
+def _write(
+    samples: NDArray[np.float32], path: str, container: str, codec: str, rate: int, options: dict[str, str]
+) -> None:
     import av
 
-    file = io.BytesIO()
-    with av.open(file, "w", format=container, options=options) as output:
+    with av.open(path, "w", format=container, options=options) as output:
         stream = output.add_stream(codec, rate=rate)
         stream.layout = "mono"
         formats = stream.codec.audio_formats
@@ -65,4 +72,3 @@ def encoded(
         for piece in (*resampler.resample(frame), *resampler.resample(None)):
             output.mux(stream.encode(piece))
         output.mux(stream.encode(None))
-    return file.getvalue()
