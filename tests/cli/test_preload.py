@@ -43,3 +43,43 @@ def test_a_verb_imports_no_other_verb_and_no_torch() -> None:
     loaded = done.stderr.split()
     assert "stoker.cli.ls" in loaded
     assert not {"torch", "stoker.cli.serve", "stoker.cli.chat", "stoker.cli.dictate"} & set(loaded)
+
+
+IN_TWO_PARTS = """
+import sys
+from stoker.preload import complete_torch, import_torch_for_serving
+import_torch_for_serving()
+import torch
+assert "torch._meta_registrations" not in sys.modules and "torch.export" not in sys.modules
+assert torch.nn.functional.softmax(torch.zeros(4), 0).sum().item() == 1.0
+complete_torch()
+complete_torch()
+generator = torch.Generator().manual_seed(7)
+drawn = torch.rand(2, generator=generator)
+program = torch.export.export(torch.nn.Linear(3, 2), (torch.ones(1, 3),))  # needs both parts
+assert torch.empty(2, 3, device="meta").cumsum(0).shape == (2, 3)
+print(drawn.tolist(), len(list(program.graph.nodes)))
+"""
+
+WHOLE = """
+import torch
+drawn = torch.rand(2, generator=torch.Generator().manual_seed(7))
+program = torch.export.export(torch.nn.Linear(3, 2), (torch.ones(1, 3),))
+print(drawn.tolist(), len(list(program.graph.nodes)))
+"""
+
+
+def test_torch_in_two_parts_is_torch() -> None:
+    parts, whole = (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        for code in (IN_TWO_PARTS, WHOLE)
+    )
+    assert parts.returncode == 0, parts.stderr
+    assert parts.stdout == whole.stdout
+
+
+def test_a_version_not_known_to_work_is_imported_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import sys\nfrom stoker import preload\npreload._KNOWN_TO_WORK = ('1.0',)\n"
+    code += "preload.import_torch_for_serving()\nprint('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"  # left to the import that follows

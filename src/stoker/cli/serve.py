@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from stoker.cli.loading import quick_start
 from stoker.cli.options import MODEL_SETTINGS, SAMPLING_SETTINGS, Query, pick_model, with_settings
 from stoker.cli.output import fail, note
 from stoker.config import Settings
+from stoker.preload import complete_torch, import_torch_for_serving
 
 if TYPE_CHECKING:
     import socket
@@ -83,6 +85,8 @@ def run(
 def _serve(settings: Settings, entry: ModelEntry, listener: socket.socket) -> None:
     started = time.perf_counter()
     with quick_start():
+        import_torch_for_serving()
+
         from stoker.app import build_app, load_served_model
         from stoker.server import build_server, configure_logging
 
@@ -103,6 +107,7 @@ def _serve(settings: Settings, entry: ModelEntry, listener: socket.socket) -> No
             port = listener.getsockname()[1]
             seconds = time.perf_counter() - started
             note(banner(settings, port, served.text.id, seconds, EXAMPLES.get(entry.kind, CHAT_EXAMPLE)))
+            threading.Thread(target=complete_torch, name="complete torch", daemon=True).start()
 
         def on_stopping() -> None:
             stopping_at.append(time.monotonic())

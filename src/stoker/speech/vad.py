@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from stoker.preload import complete_torch
 from stoker.speech.errors import SpeechUnavailable
 from stoker.speech.orders import Span, VadOptions
 from stoker.speech.types import SAMPLE_RATE
@@ -99,6 +100,7 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
             raise ValueError(error) from None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch.jit announces its retirement
+        complete_torch()
         module = torch.jit.load(str(path), map_location="cpu")  # type: ignore[no-untyped-call]
     prefix = "_model."
     return {

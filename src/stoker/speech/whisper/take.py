@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from stoker.preload import complete_torch
 from stoker.speech.types import FRAMES_PER_SECOND, SAMPLE_RATE, Segment, TranscribeOptions, Transcript
 from stoker.speech.whisper.align import align_words
 from stoker.speech.whisper.decoder import CrossCache
@@ -54,6 +55,7 @@ class Take:
         self._mel = LogMel(dims.num_mels)
         self._encoder = model.encoder(faithful=options.faithful)
         self._decoder = model.decoder(faithful=options.faithful)
+        complete_torch()
         generator = torch.Generator()
         if options.seed is None:
             generator.seed()
