@@ -234,11 +234,12 @@ class SlowStore:
     def __init__(self, monkeypatch):
         self.gate, self.entered = threading.Event(), threading.Event()
         self.cancelled = []
+        self.came_too_late = False
         read = store_module.Store.read
 
         def slow(store, pieces, first, ids, cancelled):
             self.entered.set()
-            assert self.gate.wait(30)
+            self.came_too_late = not self.gate.wait(30)
             self.cancelled.append(cancelled())
             return read(store, pieces, first, ids, cancelled)
 
@@ -254,7 +255,8 @@ def test_a_cancelled_request_drops_its_interest(engines, monkeypatch):
     handle = engine.submit(request(LONG))
     assert slow.entered.wait(30)
     assert engine.stats().pending_rows == 1
-    assert ask(engine, prompt(5, 20))[1] == 0  # others are not held up by the read
+    assert ask(engine, prompt(5, 20))[1] == 0
+    assert not slow.came_too_late  # others are not held up by the read
     handle.cancel()
     assert collect(handle)[1] == [FinishEvent(0, "cancelled")]
     slow.gate.set()

@@ -95,7 +95,7 @@ def test_any_tree_of_histories_is_found_as_a_list_of_them_would(tmp_path_factory
         longest = max(common(known, asked) for known in histories)
         hoped = reader.index.reach(asked)
         found = restore(reader, into, asked)
-        assert found <= hoped <= len(asked)
+        assert found - SIZE < hoped <= len(asked)  # less than a block more may be found
         # Within the block where histories part, what remains of it may be computed again.
         assert longest - longest % SIZE <= found <= longest
         assert reader.index.probe(asked) <= longest

@@ -88,11 +88,12 @@ class SegmentIndex:
         return sum(piece.count for piece in self._follow(tokens, lambda segment: None))
 
     def reach(self, tokens: Sequence[int]) -> int:
-        """Tokens of the prefix that may be stored, without reading any file: all of them as long as a header
-        that was not read yet could say so."""
+        """Tokens of the prefix that may be stored, without reading any file: all of them when a segment that
+        begins right has not been read yet. One that might only share part of a block is not worth a wait."""
+        keys = set(chain(self._root, tokens, self._block_size))
         unread: list[Segment] = []
         found = sum(piece.count for piece in self._follow(tokens, unread.append))
-        return len(tokens) if unread else found
+        return len(tokens) if any(segment.first in keys for segment in unread) else found
 
     def find(self, tokens: Sequence[int], load: Load) -> list[Piece]:
         """The longest stored prefix, piece by piece. All but the last piece end at a block's end."""
