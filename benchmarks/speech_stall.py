@@ -3,8 +3,8 @@
     python -m benchmarks.speech_stall smollm2-135m-instruct whisper-base
 
 A chat streams all the time. The longest time between two of its tokens is taken three times: alone, beside
-a take that first loads the weights, and beside one that finds them loaded. The measure is one window's encoder,
-timed afterwards in this process with as many threads; the server stops between its layers.
+a take that first loads the weights, and beside one that finds them loaded. The measure is one window's
+encoder, timed afterwards in this process with as many threads; the server stops between its layers.
 """
 
 from __future__ import annotations
