@@ -22,8 +22,8 @@ from stoker.cache.disk.checkpoint import Checkpoint
 
 log = logging.getLogger(__name__)
 
-BUSY_SHARE = 0.05  # of one core, while rows are running
-_LONGEST_PAUSE_S = 0.25
+BUSY_SHARE = 0.03  # of one core, while rows are running
+_LONGEST_PAUSE_S = 0.4
 RETRY_AFTER_S = 60.0  # a full disk is tried again
 
 Outcome = Literal["written", "known", "failed"]
