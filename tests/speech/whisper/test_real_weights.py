@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.speech_clips import plain, word_errors
 
 from stoker.speech.types import TranscribeOptions
 from stoker.speech.whisper import WhisperModel
@@ -29,28 +29,14 @@ def samples() -> np.ndarray:
     return np.concatenate([frame.to_ndarray()[0] for frame in frames])
 
 
-def plain(text: str) -> list[str]:
-    return re.sub(r"[^a-z ]", "", text.lower()).split()
-
-
-def errors(said: list[str], heard: list[str]) -> int:
-    """Words to insert, remove or exchange."""
-    row = list(range(len(heard) + 1))
-    for i, word in enumerate(said, 1):
-        last, row[0] = row[0], i
-        for j, other in enumerate(heard, 1):
-            last, row[j] = row[j], min(last + (word != other), row[j] + 1, row[j - 1] + 1)
-    return row[-1]
-
-
 def test_errors_are_counted() -> None:
-    assert errors(["a", "b", "c"], ["a", "c", "d"]) == 2
+    assert word_errors(["a", "b", "c"], ["a", "c", "d"]) == 2
 
 
 @pytest.mark.parametrize("beam_size", [1, 5])
 def test_every_word_is_heard(whisper_base: WhisperModel, samples: np.ndarray, beam_size: int) -> None:
     result = whisper_base.transcribe(samples, TranscribeOptions(beam_size=beam_size))
-    assert errors(plain(SAID), plain(result.text)) == 0
+    assert word_errors(plain(SAID), plain(result.text)) == 0
     assert result.language == "en"
     assert (result.language_probability or 0) > 0.8
     assert result.segments[-1].end_s <= 11.0

@@ -5,10 +5,12 @@ What the steps are is the business of `json_blocks`, `headed`, `elements` and `b
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from stoker.chat.tools.base import CallBegin, CallEnd, CallText, NotACall, Toolbox, ToolEvent
 
 
-class BlockMachine:
+class BlockMachine(ABC):
     """A CallParser by steps. `_step` takes what it can decide from the front of `_held` and says whether to
     go on; with `ended` no more text comes and it must decide. `_at_end` is for what is still open then.
 
@@ -43,8 +45,8 @@ class BlockMachine:
             self._at_end()
         return self._events
 
-    def _step(self, ended: bool) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def _step(self, ended: bool) -> bool: ...
 
     def _at_end(self) -> None:
         self._give_up()

@@ -117,6 +117,22 @@ static inline float sum8(v8f v) {
   return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
 }
 
+// The largest absolute value of `count`, a multiple of 8. `spoiled` becomes 0, or NaN if any is infinite or no
+// number: what is rounded by this scale must not hide that.
+static inline float largest_size(const float* x, int64_t count, float* spoiled) {
+  v8f largest = splat(0), bad = splat(0);
+  for (int64_t i = 0; i < count; i += 8) {
+    v8f v = load8(x + i);
+    bad += v * splat(0);
+    v = v < 0 ? -v : v;
+    largest = v > largest ? v : largest;
+  }
+  float top = 0;
+  for (int i = 0; i < 8; ++i) top = largest[i] > top ? largest[i] : top;
+  *spoiled = sum8(bad);
+  return top;
+}
+
 // e^x for x <= 0 or moderate x; relative error below 2e-7. Range reduction by ln 2 and a degree-6
 // polynomial (Cephes expf); underflows to 0 below -87.
 static inline v8f exp8(v8f x) {

@@ -22,15 +22,8 @@ static inline float quantize_block(const float* x, int64_t count, int64_t size, 
     memcpy(filled, x, count * sizeof(float));
     x = filled;
   }
-  v8f largest = splat(0), spoiled = splat(0);
-  for (int64_t i = 0; i < size; i += 8) {
-    v8f v = load8(x + i);
-    spoiled += v * splat(0);  // NaN if anything is infinite or no number: it must not be rounded away
-    v = v < 0 ? -v : v;
-    largest = v > largest ? v : largest;
-  }
-  float top = 0;
-  for (int i = 0; i < 8; ++i) top = largest[i] > top ? largest[i] : top;
+  float spoiled;
+  const float top = largest_size(x, size, &spoiled);
   const float inverse = top > 0 ? kLargest / top : 0;
 #if defined(__AVX2__)
   const __m256 by = _mm256_set1_ps(inverse);
@@ -42,7 +35,7 @@ static inline float quantize_block(const float* x, int64_t count, int64_t size, 
 #else
   for (int64_t i = 0; i < size; ++i) codes[i] = (int16_t)lrintf(x[i] * inverse);
 #endif
-  return top / kLargest + sum8(spoiled);
+  return top / kLargest + spoiled;
 }
 
 #if defined(__AVX2__)

@@ -51,16 +51,9 @@ void Quantized8::quantize_row(int64_t m, const float* x) {
   float* sum = sums.data() + m * planes * blocks;
   for (int64_t b = 0; b < blocks; ++b) {
     const float* in = x + b * block;
-    v8f largest = splat(0), spoiled = splat(0);
-    for (int64_t i = 0; i < block; i += 8) {
-      v8f v = load8(in + i);
-      spoiled += v * splat(0);  // NaN if anything is infinite or no number: it must not be rounded away
-      v = v < 0 ? -v : v;
-      largest = v > largest ? v : largest;
-    }
-    float top = 0;
-    for (int i = 0; i < 8; ++i) top = largest[i] > top ? largest[i] : top;
-    const float step = top / 127.0f + sum8(spoiled);
+    float spoiled;
+    const float top = largest_size(in, block, &spoiled);
+    const float step = top / 127.0f + spoiled;
     const float inverse = top > 0 ? 127.0f / top : 0.0f;
     int32_t total = round_codes(in, inverse, block, code + b * block);
     int32_t rest_total = 0;
