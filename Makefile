@@ -7,6 +7,8 @@ LISTENER = whisper-base
 EMBEDDER = all-minilm-l6-v2
 VENV = .venv
 BIN = $(VENV)/bin
+# Tests run in so many processes; 0 is the debugger's choice.
+WORKERS ?= 2
 
 help:
 	@echo 'make serve   start the server on http://127.0.0.1:8080 (PORT=9000, MODEL=name-or-path)'
@@ -31,7 +33,7 @@ test: setup $(VENV)/.installed-test
 	STOKER_TEST_WHISPER="$${STOKER_TEST_WHISPER:-`$(BIN)/python tools/model_path.py $(LISTENER)`}" \
 	STOKER_TEST_MINILM="$${STOKER_TEST_MINILM:-`$(BIN)/python tools/model_path.py $(EMBEDDER)`}" \
 	STOKER_TEST_SMOLLM2="$${STOKER_TEST_SMOLLM2:-`$(BIN)/python tools/model_path.py $(STARTER)`}" \
-	  $(BIN)/python -m pytest $(ARGS)
+	  $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .

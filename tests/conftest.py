@@ -1,4 +1,7 @@
-"""Real weights for the tests marked `real_weights`. `make test` fetches and names the starter model."""
+"""Real weights for the tests marked `real_weights`, and how hypothesis draws its examples.
+
+`make test` fetches and names the starter models.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# What a change is judged by draws the same examples each time; `--hypothesis-profile=default` looks for new ones.
+settings.register_profile("same-examples", derandomize=True, database=None)
+settings.load_profile("same-examples")
 
 
 def _path(variable: str) -> Path:

@@ -19,7 +19,7 @@ from stoker.api import openapi
 from stoker.api.admin.flush.routes import flush_router
 from stoker.api.admin.session_close import session_close_router
 from stoker.api.anthropic.routes import messages_router
-from stoker.api.anthropic.schema import CountRequest, MessageEvent, MessageRequest
+from stoker.api.anthropic.schema import MessageEvent, MessageRequest
 from stoker.api.errors import RouteNotFound, error_response
 from stoker.api.guards import Guarded, guarded
 from stoker.api.openai.chat.routes import chat_router
@@ -50,7 +50,6 @@ _DOCUMENTED = (
     CompletionChunk,
     MessageRequest,
     MessageEvent,
-    CountRequest,
     ResponseRequest,
     ResponseEvent,
     EmbeddingsRequest,

@@ -16,6 +16,7 @@ from pydantic.json_schema import models_json_schema
 
 from stoker import __version__
 from stoker.api.documented import Documented
+from stoker.api.fields import INT64_MAX
 
 _REF = "#/components/schemas/{model}"
 
@@ -140,4 +141,17 @@ def _definitions(models: Sequence[type[BaseModel]]) -> dict[str, Any]:
     pairs: list[tuple[type[BaseModel], Literal["validation"]]] = [(model, "validation") for model in models]
     _, document = models_json_schema(pairs, ref_template=_REF)
     definitions: dict[str, Any] = document.get("$defs", {})
+    _bound_integers(definitions)
     return definitions
+
+
+def _bound_integers(schema: Any) -> None:
+    """Writes the limit that `Fields.integer` puts on every integer into those that name none."""
+    if isinstance(schema, list):
+        for item in schema:
+            _bound_integers(item)
+    elif isinstance(schema, dict):
+        if schema.get("type") == "integer" and not schema.keys() & {"maximum", "exclusiveMaximum"}:
+            schema["maximum"] = INT64_MAX
+        for item in schema.values():
+            _bound_integers(item)

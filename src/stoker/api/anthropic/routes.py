@@ -62,7 +62,7 @@ def messages_router(state: ApiState) -> APIRouter:
         "/v1/messages/count_tokens",
         summary="The input tokens that the same request would report",
         **generation_docs(
-            schema.CountRequest, schema.TokenCount, None, error=schema.AnthropicError, done=None
+            schema.MessageRequest, schema.TokenCount, None, error=schema.AnthropicError, done=None
         ),
     )
     async def count_tokens(request: Request) -> Response:

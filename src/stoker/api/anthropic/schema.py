@@ -141,7 +141,7 @@ class OutputConfig(Documented):
     format: JsonOutput | None = Field(None, description="The text must conform to this schema.")
 
 
-class CountRequest(Documented):
+class MessageRequest(Documented):
     """`null` counts as unset; unknown fields are ignored."""
 
     model: str | None = Field(None, description="Accepted and ignored: the loaded model answers.")
@@ -157,8 +157,6 @@ class CountRequest(Documented):
     thinking_budget: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
 
-
-class MessageRequest(CountRequest):
     max_tokens: Count | None = Field(None, description="Ceiling of the reply. Default 1024.")
     stream: bool | None = Field(None, description="Answer with server-sent events.")
     stop_sequences: Annotated[list[str], Field(max_length=256)] | None = None

@@ -139,7 +139,7 @@ def _system_router(state: SpeechState) -> APIRouter:
     @router.get(
         "/v1/models/{model_id:path}",
         summary="One model",
-        **read_docs(SpeechModelList, "The same list, empty for another id."),
+        **read_docs(SpeechModelList, "The same list, empty for another id.", further=(404,)),
     )
     async def find_model(request: Request) -> Response:
         rows = [_row(state)] if request.path_params["model_id"] == state.model_id else []

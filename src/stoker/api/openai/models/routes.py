@@ -50,6 +50,7 @@ def models_router(state: ApiState) -> APIRouter:
         **read_docs(
             schema.ModelList,
             "The same list with only that id, and the fields of its row; empty when there is none.",
+            further=(404,),  # a line break in it matches no route
         ),
         openapi_extra={"parameters": [_MODEL_ID]},
     )
