@@ -76,6 +76,7 @@ SHAPES = [  # heads, key heads, head size, window, softcap
     (8, 1, 40, None, 30.0),
     (32, 1, 8, 50, None),
     (4, 2, 256, 7, 50.0),
+    (14, 2, 112, 40, None),
 ]
 
 
@@ -155,3 +156,46 @@ def test_garbage_in_unwritten_memory_does_no_harm():
         a, b = rows.new(), rows.new()
         rows.step([(a, 3), (b, 35)], 2e-5)
         rows.step([(a, 1), (b, 1)], 2e-5)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_garbage_beside_many_queries_does_no_harm(layout):
+    spec = LayerSpec(1, 16)
+    kv = layout([spec], num_blocks=4, dtype=torch.float16)
+    kv.keys[0].fill_(math.nan)
+    kv.values[0].fill_(math.nan)
+    rows = Rows(kv, 2, spec)
+    row = rows.new()
+    rows.step([(row, 35)], 4e-3)
+    rows.step([(row, 12)], 4e-3)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_many_small_weights_beside_a_large_one_are_not_lost(layout):
+    """As with attention sinks: the first key takes most, and what thousands of others add still counts."""
+    heads, head_dim, num_keys = 3, 64, 3_000
+    kv = layout([LayerSpec(1, head_dim)], num_blocks=100, dtype=torch.float16)
+    row = kv.new_row()
+    kv.reserve(row, num_keys)
+    k, v = torch.zeros(num_keys, 1, head_dim), torch.ones(num_keys, 1, head_dim)
+    k[0], v[0] = 1.0, -1.0
+    q = torch.full((num_keys, heads, head_dim), 9.0 / head_dim)
+    out = kv.attend(0, q, k, v, kv.plan([RowSpan(row, 0, num_keys)]), scale=1.0)
+    rest = math.exp(-9.0) * torch.arange(num_keys)  # each of the others weighs e^-9 of the first
+    expected = ((rest - 1) / (rest + 1))[:, None, None].expand_as(out)
+    torch.testing.assert_close(out, expected, rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("num_tokens", [3, 60])
+@pytest.mark.parametrize(("what", "broken"), [("keys", math.nan), ("values", math.nan), ("values", math.inf)])
+def test_what_is_no_number_shows(layout, num_tokens, what, broken):
+    torch.manual_seed(4)
+    kv = layout([LayerSpec(1, 64)], num_blocks=4, dtype=torch.float16)
+    row = kv.new_row()
+    kv.reserve(row, num_tokens)
+    q = torch.randn(num_tokens, 2, 64)
+    k, v = torch.randn(num_tokens, 1, 64), torch.randn(num_tokens, 1, 64)
+    (k if what == "keys" else v)[0, 0, 5] = broken
+    out = kv.attend(0, q, k, v, kv.plan([RowSpan(row, 0, num_tokens)]), scale=0.1)
+    assert not out.isfinite().all(-1).any()

@@ -3,12 +3,12 @@
 //
 // Queries of one key head (its group of query heads, over several tokens in prefill) are taken
 // together, so that keys and values are read once for all of them.
-#include "attention.h"
-
 #include <cmath>
 
+#include "attention_int16.h"
+
 static const int64_t kKeyTile = 128;   // keys per round of the online softmax
-static const int64_t kQueryRows = 24;  // query rows (tokens x heads of the group) per item, about
+static const int64_t kQueryRows = 48;  // query rows (tokens x heads of the group) per item, about
 static const int64_t kMaxHeadDim = 512;
 static const int64_t kMaxGroup = 128;
 
@@ -29,17 +29,17 @@ void attention_append(const StepRows& rows, const LayerCache& cache, int64_t row
   const int64_t d = cache.head_dim;
   const int32_t* table = rows.tables + row * rows.table_width;
   for (int64_t t = 0; t < rows.length[row]; ++t) {
-    const int64_t position = rows.start[row] + t, offset = position % kBlock;
-    const int64_t base = ((int64_t)table[position / kBlock] * cache.num_kv_heads + j) * d * kBlock;
+    const int64_t position = rows.start[row] + t, offset = position % kPage;
+    const int64_t base = ((int64_t)table[position / kPage] * cache.num_kv_heads + j) * d * kPage;
     const float* from_k = k + (rows.first[row] + t) * k_stride + j * d;
     const float* from_v = v + (rows.first[row] + t) * v_stride + j * d;
     if (cache.type == kF32) {
       float* to = (float*)cache.keys + base + offset;
-      for (int64_t i = 0; i < d; ++i) to[i * kBlock] = from_k[i];
+      for (int64_t i = 0; i < d; ++i) to[i * kPage] = from_k[i];
       memcpy((float*)cache.values + base + offset * d, from_v, d * sizeof(float));
     } else {
       uint16_t* to = (uint16_t*)cache.keys + base + offset;
-      for (int64_t i = 0; i < d; ++i) to[i * kBlock] = float_to_half(from_k[i]);
+      for (int64_t i = 0; i < d; ++i) to[i * kPage] = float_to_half(from_k[i]);
       uint16_t* to_v = (uint16_t*)cache.values + base + offset * d;
       for (int64_t i = 0; i < d; ++i) to_v[i] = float_to_half(from_v[i]);
     }
@@ -61,7 +61,7 @@ static void score_block(const float* q, int64_t d, const void* keys, int64_t bas
     v8f x[R];  // these, one key vector and the sums just fit into 16 registers
     for (int r = 0; r < R; ++r) x[r] = splat(q[r * d + i]);
     for (int c = 0; c < 4; ++c) {
-      const v8f key = cached8<TYPE>(keys, base + i * kBlock + c * 8);
+      const v8f key = cached8<TYPE>(keys, base + i * kPage + c * 8);
       for (int r = 0; r < R; ++r) acc[r][c] += x[r] * key;
     }
   }
@@ -179,18 +179,18 @@ template <int TYPE>
 static void attend_queries(Queries& s, const LayerCache& cache, const int32_t* table, int32_t j, int64_t first_position) {
   const int64_t d = s.d, num_tokens = s.rows / s.group;
   const bool many = s.rows > 6;
-  alignas(32) float wide[kBlock * kMaxHeadDim];
+  alignas(32) float wide[kPage * kMaxHeadDim];
   const int64_t last_position = first_position + num_tokens - 1;
   int64_t first_key = 0;
   if (cache.window > 0 && first_position - cache.window + 1 > 0) {
-    first_key = (first_position - cache.window + 1) / kBlock * kBlock;
+    first_key = (first_position - cache.window + 1) / kPage * kPage;
   }
   for (int64_t tile = first_key; tile <= last_position; tile += kKeyTile) {
     const int64_t end = tile + kKeyTile < last_position + 1 ? tile + kKeyTile : last_position + 1;
-    for (int64_t key = tile; key < end; key += kBlock) {
-      const int64_t base = ((int64_t)table[key / kBlock] * cache.num_kv_heads + j) * d * kBlock;
+    for (int64_t key = tile; key < end; key += kPage) {
+      const int64_t base = ((int64_t)table[key / kPage] * cache.num_kv_heads + j) * d * kPage;
       if (many) {
-        const float* keys = widened<TYPE>(cache.keys, base, d * kBlock, wide);
+        const float* keys = widened<TYPE>(cache.keys, base, d * kPage, wide);
         score_all<kF32>(s, keys, 0, key - tile);
       } else {
         score_all<TYPE>(s, cache.keys, base, key - tile);
@@ -201,9 +201,9 @@ static void attend_queries(Queries& s, const LayerCache& cache, const int32_t* t
       const int64_t from = cache.window > 0 ? position - cache.window + 1 : 0;
       softmax_tile(s, r, tile, end - tile, from, position + 1, cache.softcap);
     }
-    for (int64_t key = tile; key < end; key += kBlock) {
-      const int64_t base = ((int64_t)table[key / kBlock] * cache.num_kv_heads + j) * d * kBlock;
-      const int64_t n = end - key < kBlock ? end - key : kBlock;
+    for (int64_t key = tile; key < end; key += kPage) {
+      const int64_t base = ((int64_t)table[key / kPage] * cache.num_kv_heads + j) * d * kPage;
+      const int64_t n = end - key < kPage ? end - key : kPage;
       if (many) {
         const float* values = widened<TYPE>(cache.values, base, d * n, wide);
         add_all<kF32>(s, values, 0, n, key - tile);
@@ -241,7 +241,8 @@ void attention_item(const StepRows& rows, const LayerCache& cache, int32_t num_h
   memset(s.out, 0, s.rows * d * sizeof(float));
   const int32_t* table = rows.tables + row * rows.table_width;
   const int64_t position = rows.start[row] + first_token;
-  if (cache.type == kF32) attend_queries<kF32>(s, cache, table, j, position);
+  if (int16_pays(cache, s.rows)) attend_int16(s.q, s.rows, s.group, cache, table, j, position, s.out, s.total);
+  else if (cache.type == kF32) attend_queries<kF32>(s, cache, table, j, position);
   else attend_queries<kF16>(s, cache, table, j, position);
   float* to = out + (rows.first[row] + first_token) * out_stride + j * s.group * d;
   for (int64_t r = 0; r < s.rows; ++r) {

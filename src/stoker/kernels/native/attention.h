@@ -3,10 +3,10 @@
 
 #include "common.h"
 
-// One layer's cache. A block holds kBlock tokens of every key head:
-//   keys   [num_blocks, J, D, kBlock]   (tokens innermost: vector lanes are keys)
-//   values [num_blocks, J, kBlock, D]
-static const int64_t kBlock = 32;
+// One layer's cache. A block holds kPage tokens of every key head:
+//   keys   [num_blocks, J, D, kPage]   (tokens innermost: vector lanes are keys)
+//   values [num_blocks, J, kPage, D]
+static const int64_t kPage = 32;
 
 struct LayerCache {
   void* keys;
