@@ -272,7 +272,7 @@ def test_a_template_that_writes_only_ids_gets_names_in_them() -> None:
     assert "[stopcall_3 {}]" in render(names, messages)
 
 
-# As three makers' templates write types: a name that is in no table is a list of names to them, letter by letter.
+# As three makers write types: a name that is in no table is a list of names to them, letter by letter.
 SPELLS_TYPES = """{%- macro spell(type) -%}
 {%- if type in ['string', 'integer'] %}{{ type }}
 {%- elif type is iterable %}({% for t in type %}{{ spell(t) }} {% endfor %}){% endif %}
@@ -303,7 +303,9 @@ def test_a_template_that_cannot_spell_null(kind: Any, written: str) -> None:
 
 
 def test_a_template_that_goes_round_in_circles_is_named_as_the_cause() -> None:
-    circle = "{% macro m(x) %}{{ m(x) }}{% endmacro %}{{ messages[0].content }}{% if tools %}{{ m(1) }}{% endif %}"
+    circle = (
+        "{% macro m(x) %}{{ m(x) }}{% endmacro %}{{ messages[0].content }}{% if tools %}{{ m(1) }}{% endif %}"
+    )
     tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
     with pytest.raises(TemplateError, match="the model's chat template calls itself without end"):
         render(circle, [{"role": "user", "content": "Hi"}], tools=tools)

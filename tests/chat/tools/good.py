@@ -280,7 +280,9 @@ GOOD = [
     ),
     Good(
         "gigachat_3",
-        '<|message_sep|>\n\nfunction call<|role_sep|>\n{"name": "write_file", "arguments": ' + _FILE_JSON + "}",
+        '<|message_sep|>\n\nfunction call<|role_sep|>\n{"name": "write_file", "arguments": '
+        + _FILE_JSON
+        + "}",
         [FILE],
     ),
     Good("gigachat", '<|function_call|>{"name": "get_weather", "arguments": ' + _PARIS_JSON + "}", [PARIS]),

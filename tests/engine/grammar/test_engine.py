@@ -189,7 +189,7 @@ def test_a_grammar_that_gets_too_complex_ends_its_own_request_only(rig: Rig) -> 
     # All of 400 rules may have ended at every letter, so what is kept grows by as much with each; and no
     # token holds the end.
     rules = "\n".join(f'x{i}: ("a" | "b") x{i}?' for i in range(400))
-    hard = Constraint("lark", f"start: ({' | '.join(f'x{i}' for i in range(400))}) \"é\"\n{rules}")
+    hard = Constraint("lark", f'start: ({" | ".join(f"x{i}" for i in range(400))}) "é"\n{rules}')
     handle = rig.submit(hard)
     neighbour = rig.submit(Constraint("regex", "abc"))
     ((_, reason),) = rig.replies(handle)

@@ -138,9 +138,9 @@ def test_what_no_finite_text_matches_is_refused(source: str) -> None:
 
 def test_alternatives_that_no_text_matches_are_left_out(grammars: GrammarCompiler) -> None:
     source = 'root ::= "a" (x "c" | "b" | y+) x* y?\nx ::= x x root*\ny ::= "d" x | x'
-    assert [text for text in ("ab", "a", "ac", "ad", "abd", "abb") if accepts(grammars, "gbnf", source, text)] == [
-        "ab"
-    ]
+    assert [
+        text for text in ("ab", "a", "ac", "ad", "abd", "abb") if accepts(grammars, "gbnf", source, text)
+    ] == ["ab"]
 
 
 # A second opinion: which texts of a's and b's a tree derives, by trying everything up to a length.

@@ -58,7 +58,9 @@ def check_regex(expression: str) -> None:
             f"the regular expression has {len(expression)} characters; the limit is {MAX_REGEX}"
         )
     if (copies := most_copies(expression)) > _MAX_COPIES:
-        raise GrammarError(f"the regular expression repeats a text {copies} times; the limit is {_MAX_COPIES}")
+        raise GrammarError(
+            f"the regular expression repeats a text {copies} times; the limit is {_MAX_COPIES}"
+        )
 
 
 def check_lark(source: str) -> None:
