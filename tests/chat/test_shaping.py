@@ -270,3 +270,42 @@ def test_a_template_that_writes_only_ids_gets_names_in_them() -> None:
     # Where the name is written anyway, ids stay what they are.
     names = IDS_ONLY.replace("call.id", "call.function.name ~ call.id")
     assert "[stopcall_3 {}]" in render(names, messages)
+
+
+# As three makers write types: a name that is in no table is a list of names to them, letter by letter.
+SPELLS_TYPES = """{%- macro spell(type) -%}
+{%- if type in ['string', 'integer'] %}{{ type }}
+{%- elif type is iterable %}({% for t in type %}{{ spell(t) }} {% endfor %}){% endif %}
+{%- endmacro -%}
+{%- for tool in tools or [] %}{% for key, field in tool.function.parameters.properties.items() -%}
+{{ key ~ ': ' ~ spell(field.type) ~ ', ' }}{% endfor %}{% endfor %}
+{%- for m in messages %}{{ m.role ~ ': ' ~ m.content }}{% endfor %}"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "written"),
+    [
+        (["string", "null"], "string"),
+        (["null", "string", "integer"], "(string integer )"),
+        ("null", "()"),
+        (["null"], "()"),
+        ("string", "string"),
+    ],
+)
+def test_a_template_that_cannot_spell_null(kind: Any, written: str) -> None:
+    function = {"name": "f", "parameters": {"properties": {"a": {"type": kind}}}}
+    tools = [{"type": "function", "function": function}]
+    before = copy.deepcopy(tools)
+    text = render(SPELLS_TYPES, [{"role": "user", "content": "Hi"}], tools=tools)
+    assert text.startswith(f"a: {written}, ")
+    assert text.endswith("user: Hi")
+    assert tools == before
+
+
+def test_a_template_that_goes_round_in_circles_is_named_as_the_cause() -> None:
+    circle = (
+        "{% macro m(x) %}{{ m(x) }}{% endmacro %}{{ messages[0].content }}{% if tools %}{{ m(1) }}{% endif %}"
+    )
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
+    with pytest.raises(TemplateError, match="the model's chat template calls itself without end"):
+        render(circle, [{"role": "user", "content": "Hi"}], tools=tools)

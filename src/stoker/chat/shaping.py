@@ -59,13 +59,17 @@ def _attempts(
     """What to render, the best first: the others are for templates that refuse it."""
     shaped = shape(messages, traits)
     yield shaped, tools
-    described = [with_descriptions(tool) for tool in tools or ()]
-    if tools and described != list(tools):
-        yield shaped, described
+    offered = tools
+    if tools:
+        described = [with_descriptions(tool) for tool in tools]
+        for plainer in (described, [without_null(tool) for tool in described]):
+            if plainer != list(offered or ()):
+                offered = plainer
+                yield shaped, offered
     # The probe found late system turns welcome, yet some templates mind their neighbours.
     folded = shape(fold_system_turns(messages, keep_leading=traits.leading_system), traits)
     if folded != shaped:
-        yield folded, described if tools else tools
+        yield folded, offered
 
 
 def shape(messages: Sequence[Message], traits: TemplateTraits) -> list[Message]:
@@ -106,6 +110,26 @@ def with_descriptions(tool: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in properties.items()
     }
     return {**tool, "function": {**function, "parameters": parameters}}
+
+
+def without_null(schema: Any) -> Any:
+    """Without the type `null`: Hermes' way of writing types goes through a name it does not know letter by
+    letter, for ever."""
+    if isinstance(schema, list):
+        return [without_null(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    plain = {key: without_null(value) for key, value in schema.items()}
+    match schema.get("type"):
+        case "null":
+            del plain["type"]
+        case list(names) if "null" in names:
+            others = [name for name in names if name != "null"]
+            if others:
+                plain["type"] = others[0] if len(others) == 1 else others
+            else:
+                del plain["type"]
+    return plain
 
 
 def _with_names_in_ids(messages: Sequence[Message]) -> list[Message]:

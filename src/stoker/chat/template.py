@@ -83,7 +83,9 @@ class ChatTemplate:
         except (Refusal, LimitReached) as error:
             raise TemplateError(_PREFIX + str(error)) from None
         except RecursionError:
-            raise TemplateError(_PREFIX + "the chat template nests too deeply") from None
+            raise TemplateError(
+                _PREFIX + "the model's chat template calls itself without end, or too deeply"
+            ) from None
         except Exception as error:
             # A template is foreign code: whatever it raises is its fault or the messages', never a 500.
             raise TemplateError(_PREFIX + _describe(error)) from None

@@ -270,6 +270,21 @@ GOOD = [
         [FILE, NOW],
         "Look.",
     ),
+    Good(
+        "gigachat_3",
+        'I look.<|message_sep|>\n\nfunction call<|role_sep|>\n{"name": "get_weather", "arguments": '
+        + _PARIS_JSON
+        + "}<|message_sep|>\n\n",
+        [PARIS],
+        "I look.",
+    ),
+    Good(
+        "gigachat_3",
+        '<|message_sep|>\n\nfunction call<|role_sep|>\n{"name": "write_file", "arguments": '
+        + _FILE_JSON
+        + "}",
+        [FILE],
+    ),
     Good("gigachat", '<|function_call|>{"name": "get_weather", "arguments": ' + _PARIS_JSON + "}", [PARIS]),
     Good(
         "solar",

@@ -38,6 +38,7 @@ ONE = {
     "apriel": '<tool_calls>[{"name": "get_weather", "arguments": ' + _ARGS + "}]</tool_calls>",
     "minimax_m1": '<tool_calls>\n{"name": "get_weather", "arguments": ' + _ARGS + "}\n</tool_calls>",
     "gigachat": '<|function_call|>{"name": "get_weather", "arguments": ' + _ARGS + "}",
+    "gigachat_3": '<|message_sep|>\n\nfunction call<|role_sep|>\n{"name": "get_weather", "arguments": ' + _ARGS + "}<|message_sep|>",
     "solar": "<|tool_calls|><|tool_call:begin|>call<|tool_call:name|>get_weather<|tool_call:args|>" + _ARGS + "<|tool_call:end|>",
     "minimax": '<minimax:tool_call>\n<invoke name="get_weather">\n<parameter name="city">Paris</parameter>\n<parameter name="days">3</parameter>\n</invoke>\n</minimax:tool_call>',
     "kimi": "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>" + _ARGS + "<|tool_call_end|><|tool_calls_section_end|>",

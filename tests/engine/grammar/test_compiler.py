@@ -85,6 +85,16 @@ def rule_chain(length: int, body: str) -> str:
     return f'start: {body[0]}0\n{rules}\n{body[0]}{length}: "a"'
 
 
+def intertwined(length: int) -> str:
+    rules = "\n".join(f"r{i} ::= r{i + 1}? r{i + 1}* | root" for i in range(length))
+    return f'root ::= r0\n{rules}\nr{length} ::= "a"* | "b"'
+
+
+def scattered(seed: int) -> str:
+    """Characters that no two classes share alike, so that every one is an interval of its own."""
+    return "".join(chr(0x4E00 + (i * 37 + seed * seed) % 3000) for i in range(400))
+
+
 MONSTERS = {
     "deep": ("json_schema", deep_schema(200), "recursion"),
     "long chain": ("json_schema", chain(7000), "7001 references"),
@@ -101,6 +111,29 @@ MONSTERS = {
     "long pattern": ("json_schema", {"properties": {"a": {"pattern": "a?" * 20_000}}}, "40000 characters"),
     "rules": ("lark", rule_chain(3000, "r#"), "too many rules"),
     "terminals": ("lark", rule_chain(3000, 'T# "x"'), "too many rules"),
+    "long GBNF": ("gbnf", "root ::= " + " | ".join(f'"{i:06}"' for i in range(90_000)), "the limit is 65536"),
+    "classes of a thousand characters": (
+        "gbnf",
+        "root ::= (" + " ".join(f"[{scattered(i)}]*" for i in range(160)) + ")*",
+        "the limit is",
+    ),
+    "intertwined rules": ("gbnf", intertwined(400), "too complex"),
+    "copies": ("regex", "a{1000000}", "1000000 times"),
+    "copies of copies": ("regex", "x((ab{1000})+c{1000}){1000}", "1000000 times"),
+    "copies in a pattern": ("json_schema", {"type": "string", "pattern": "^(no{400000})$"}, "400000 times"),
+    "copies in a terminal": ("lark", 'start: A\nA: "a"{1000000}', "too many expressions"),
+    "copies behind the first token": ("lark", "start: /[xy]a{1000000}/", "too many"),
+    "exploding alternatives": ("regex", "(a|aa|aaa){1000}b", "too many expressions"),
+    "nested groups": ("regex", "(" * 5000 + "a" + ")" * 5000, "nest"),
+    "nested stars": ("regex", "(" * 5000 + "a" + ")*" * 5000, "nest"),
+    "huge enum": ("json_schema", {"enum": [f"v{i}" for i in range(90_000)]}, "too large"),
+    "huge maxLength": ("json_schema", {"type": "string", "maxLength": 10**18}, "decimal literal"),
+    "reference to itself": ("json_schema", {"$ref": "#"}, "no text can match it"),
+    "circle of references": (
+        "json_schema",
+        {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
+        "no text can match it",
+    ),
     "empty lines": ("lark", "\n" * 200_000, "Empty"),
 }
 
@@ -119,7 +152,15 @@ def test_monsters_are_refused_soon(grammars: GrammarCompiler, name: str) -> None
         Constraint("json_schema", json.dumps({"enum": [f"value {i}" for i in range(10_000)]})),
         Constraint("json_schema", json.dumps({"type": "array", "minItems": 10**9})),
         Constraint("json_schema", json.dumps({"type": "string", "minLength": 10**9})),
+        Constraint("json_schema", json.dumps({"type": "array", "maxItems": 10**6})),
+        Constraint("json_schema", json.dumps({"type": "string", "minLength": 10**6, "maxLength": 10**6})),
+        Constraint("json_schema", json.dumps({"type": "object", "minProperties": 10**6})),
         Constraint("regex", "(a*)*(a|a)*b" * 100),
+        Constraint("regex", "(a|aa)*b"),
+        Constraint("regex", "[ab]{1000000}"),
+        Constraint("regex", "a{50000}"),
+        Constraint("gbnf", "root ::= (" + " ".join(f"[{scattered(i)}]*" for i in range(8)) + ")*"),
+        Constraint("gbnf", 'root ::= root root | root* (root | "a")* | ""'),
         Constraint("regex", "(.*a){40}.{200}"),
         Constraint("lark", rule_chain(1000, "r#")),
         Constraint("lark", rule_chain(1000, 'T# "x"')),
@@ -205,6 +246,20 @@ def test_a_compilation_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> N
             break
         except GrammarError:
             assert time.monotonic() < deadline
+
+
+def test_a_compiler_that_breaks_down_refuses_the_grammar(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Panic(BaseException):
+        """Like the bindings' own, no Exception."""
+
+    def panic(constraint: Constraint) -> str:
+        raise Panic("index out of bounds")
+
+    grammars = GrammarCompiler(byte_vocabulary)
+    with monkeypatch.context() as patched:
+        patched.setattr(compiler_module, "grammar_source", panic)
+        assert "compiler failed" in reason(grammars, "regex", "abc")
+    grammars.compile(Constraint("regex", "abcd"))
 
 
 def test_grammars_that_never_end_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:

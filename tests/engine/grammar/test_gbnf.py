@@ -11,6 +11,7 @@ from tests.engine.grammar.texts import accepts
 
 from stoker.core import Constraint
 from stoker.engine.grammar import GrammarCompiler
+from stoker.engine.grammar.gbnf import gbnf_to_lark
 from stoker.errors import GrammarError
 
 JSON = r"""
@@ -117,6 +118,29 @@ def test_what_is_wrong_is_said(grammars: GrammarCompiler, grammar: str, reason: 
 def test_doubling_rules_do_not_double_the_work(grammars: GrammarCompiler) -> None:
     rules = "\n".join(f"r{i} ::= r{i + 1} r{i + 1}" for i in range(40))
     grammars.compile(Constraint("gbnf", f'root ::= r0\n{rules}\nr40 ::= ""'))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        # On each of these llguidance's first mask never ended.
+        'root ::= ("b"* (x x))\nx ::= ((x x) root*)',
+        'root ::= ("b"* (x root))\nx ::= ((x x) x*)',
+        'root ::= ((x | root)* (root "aa"))\nx ::= ((root | "a")* x*)',
+        'root ::= "a" root',
+        "root ::= []",
+    ],
+)
+def test_what_no_finite_text_matches_is_refused(source: str) -> None:
+    with pytest.raises(GrammarError):
+        gbnf_to_lark(source)
+
+
+def test_alternatives_that_no_text_matches_are_left_out(grammars: GrammarCompiler) -> None:
+    source = 'root ::= "a" (x "c" | "b" | y+) x* y?\nx ::= x x root*\ny ::= "d" x | x'
+    assert [
+        text for text in ("ab", "a", "ac", "ad", "abd", "abb") if accepts(grammars, "gbnf", source, text)
+    ] == ["ab"]
 
 
 # A second opinion: which texts of a's and b's a tree derives, by trying everything up to a length.

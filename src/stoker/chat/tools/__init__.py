@@ -51,6 +51,7 @@ FORMATS: dict[str, ToolFormat] = {
         json_lists.APRIEL,
         json_lists.MINIMAX_M1,
         json_lists.GIGACHAT,
+        json_lists.GIGACHAT_3,
         json_lists.NEMOTRON,
         json_lists.PHI4,
         json_lists.GRANITE,

@@ -6,12 +6,16 @@
 <|START_ACTION|>[{"tool_name": ..., "parameters": {...}}]<|END_ACTION|>                Command R7B
 <tool_calls>[{"name": ...}]</tool_calls>                                               Apriel
 
-and of two that write objects:
+and of some that write objects:
 
 <tool_calls>
 {"name": ...}
 </tool_calls>                                                                          MiniMax M1
 <|function_call|>{"name": ...}                                                         GigaChat 3.1
+function call<|role_sep|>
+{"name": ...}<|message_sep|>                                                           GigaChat 3
+
+GigaChat 3 has a turn of its own for the call: the end of the one before is part of its markup.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ def _format(
     name_key: str = "name",
     key: str = "arguments",
     frame: tuple[str, str, str] = ("[", ", ", "]"),
+    tokens: tuple[str, ...] = (),
 ) -> ToolFormat:
     def make_parser(toolbox: Toolbox) -> CallParser:
         return JsonBlocks(toolbox, open, close)
@@ -54,7 +59,7 @@ def _format(
     return ToolFormat(
         name=name,
         markers=(open,),
-        tokens=(close,) if close else (),
+        tokens=(*((close,) if close else ()), *tokens),
         make_parser=make_parser,
         matches=matches,
         grammar=grammar,
@@ -81,4 +86,12 @@ MINIMAX_M1 = _format(
 )
 GIGACHAT = _format(
     "gigachat", "<|function_call|>", "", lambda t: "<|function_call|>" in t, frame=("", "", "")
+)
+GIGACHAT_3 = _format(
+    "gigachat_3",
+    "<|message_sep|>\n\nfunction call<|role_sep|>\n",
+    "<|message_sep|>",
+    lambda t: "function call" in t and "<|role_sep|>" in t,
+    frame=("", "", ""),
+    tokens=("<|role_sep|>",),
 )

@@ -11,13 +11,16 @@ import re
 from itertools import accumulate
 from typing import Any
 
+from stoker.engine.grammar.regex import most_copies
 from stoker.errors import GrammarError
 
 STACK_BYTES = 128 * 2**20  # address space; used as far as a source is deep
 MAX_LEVELS = 8000  # of nesting, references followed
 MAX_REGEX = 20_000  # characters
 MAX_LARK = 256 * 1024
+MAX_GBNF = 64 * 1024  # characters; ours is read in Python, at about 100 kB a second
 _MAX_LARK_LEVELS = 1500
+_MAX_COPIES = 100_000  # of a literal, which take 0.15 s
 _DEFINITION = re.compile(r"^(?=[ \t]*[?!]?[A-Za-z_][\w.\[\], =\"-]*:)", re.M)
 
 
@@ -54,6 +57,10 @@ def check_regex(expression: str) -> None:
         raise GrammarError(
             f"the regular expression has {len(expression)} characters; the limit is {MAX_REGEX}"
         )
+    if (copies := most_copies(expression)) > _MAX_COPIES:
+        raise GrammarError(
+            f"the regular expression repeats a text {copies} times; the limit is {_MAX_COPIES}"
+        )
 
 
 def check_lark(source: str) -> None:
@@ -62,6 +69,11 @@ def check_lark(source: str) -> None:
     definitions = _DEFINITION.split(source)
     if sum(1 + _depth(definition) for definition in definitions) > _MAX_LARK_LEVELS:
         raise GrammarError("the grammar has too many rules, or they nest too deeply")
+
+
+def check_gbnf(source: str) -> None:
+    if len(source) > MAX_GBNF:
+        raise GrammarError(f"the grammar has {len(source)} characters; the limit is {MAX_GBNF}")
 
 
 def _depth(text: str) -> int:

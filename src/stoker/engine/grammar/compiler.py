@@ -7,6 +7,7 @@ nothing.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -22,18 +23,22 @@ from stoker.core import Constraint
 from stoker.engine.grammar.budget import STACK_BYTES
 from stoker.engine.grammar.matcher import Mask, RowMatcher
 from stoker.engine.grammar.prelude import FreeMasks, Prelude
-from stoker.engine.grammar.reasons import reason_in
+from stoker.engine.grammar.reasons import NO_TEXT, reason_in
 from stoker.engine.grammar.sources import grammar_source
 from stoker.engine.grammar.vocabulary import Vocabulary
 from stoker.errors import GrammarError
 
+_log = logging.getLogger(__name__)
+
 MAX_SOURCE = 2**20  # characters
 MAX_GRAMMARS = 32
-TIME_LIMIT_S = 10.0  # llguidance's own limits, below, keep nearly everything under 2 s
+# budget.py, the converters' own budgets and llguidance's limits, below, keep nearly everything under 3 s.
+# For what they may have missed: a thread cannot be ended, so after so many that overran their time nothing
+# new is compiled until one of them ends.
+TIME_LIMIT_S = 10.0
 MAX_COMPILING = 2  # at a time
-# Some ambiguous grammars keep llguidance busy for ever, and a thread cannot be ended. After so many
-# that overran their time nothing new is compiled until one of them ends.
 MAX_OVERDUE = 2
+REHEARSED_TOKENS = 6
 # A lexer state takes 1 to 2 kB, so a grammar holds at most about 60 MB. Items are a step's work, at
 # about 20 000 per millisecond.
 _LIMITS = LLParserLimits(
@@ -133,8 +138,12 @@ class GrammarCompiler:
             watch.start()
             try:
                 future.set_result(self._compile(constraint))
-            except BaseException as error:
+            except GrammarError as error:
                 future.set_exception(error)
+            except BaseException as error:
+                # A panic inside llguidance is no Exception. Whatever it is, the source is at fault.
+                _log.warning("a grammar made its compiler fail: %r", error)
+                future.set_exception(GrammarError("the grammar compiler failed on it"))
             finally:
                 watch.cancel()
                 with self._lock:
@@ -156,7 +165,22 @@ class GrammarCompiler:
         _check(matcher)
         if not mask.any():
             raise GrammarError("no text can begin to match it")
+        _rehearse(matcher.deep_copy(), mask)
         return Grammar(matcher, mask)
+
+
+def _rehearse(matcher: LLMatcher, mask: Mask) -> None:
+    """Follows one text for a few tokens: llguidance builds much of a grammar only when it is reached, and
+    a grammar that goes past the limits there is better refused than begun."""
+    for _ in range(REHEARSED_TOKENS):
+        allowed = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
+        if matcher.is_stopped() or not len(allowed):
+            break
+        matcher.consume_token(int(allowed[len(allowed) // 2]))
+        mask = np.frombuffer(matcher.compute_bitmask(), dtype=np.uint32)
+        # Only limits count: where this text cannot be spelled to its end, another may.
+        if matcher.is_error() and (reason := reason_in(matcher.get_error())) != NO_TEXT:
+            raise GrammarError(reason)
 
 
 def _check(matcher: LLMatcher) -> None:

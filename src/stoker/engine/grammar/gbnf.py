@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 
 from stoker.engine.grammar.lark import write_lark
+from stoker.engine.grammar.productive import productive_rules
+from stoker.engine.grammar.reasons import NO_TEXT
 from stoker.engine.grammar.tree import Alt, Chars, Grammar, Node, Ref, Repeat, Seq, children, everything_but
 from stoker.errors import GrammarError
 
@@ -46,6 +48,10 @@ def read_gbnf(source: str) -> Grammar:
         for other in used:
             if other not in rules:
                 raise GrammarError(f"rule {name} uses {other}, which is not defined")
+    rules = productive_rules(rules)
+    if "root" not in rules:
+        raise GrammarError(NO_TEXT)
+    references = {name: _references(body) for name, body in rules.items()}
     recursive = frozenset(name for name in rules if name in _reachable(references, references[name]))
     return Grammar(rules, "root", recursive)
 

@@ -13,12 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stoker.engine.grammar.tree import Alt, Chars, Grammar, Node, Ref, Repeat, Seq, children
+from stoker.errors import GrammarError
 
 # Past these limits a grammar is taken as it was found so far, longest match included.
 _MAX_POSITIONS = 2000
 _MAX_STATES = 2000
 _MAX_ROUNDS = 50
 _MAX_VISITS = 50_000
+_MAX_WORK = 3_000_000  # looks at one interval of one character set, in all rounds together: half a second
+_MAX_STEPS = 600_000  # nodes visited to find what begins and what follows a rule: about a second
 _MAX_COPIES = 3
 
 CharSet = frozenset[int]  # numbers of intervals of the alphabet
@@ -27,7 +30,7 @@ _NONE: CharSet = frozenset()
 
 def choose_lexemes(grammar: Grammar) -> dict[Node, bool]:
     """Nodes to be matched whole, and whether each matches the empty text too. Together they cover every
-    character of the grammar."""
+    character of the grammar. Raises GrammarError."""
     return _Chooser(grammar).run()
 
 
@@ -39,6 +42,8 @@ class _Chooser:
         self._nullable: dict[str, bool] = dict.fromkeys(grammar.rules, False)
         self._first: dict[str, CharSet] = dict.fromkeys(grammar.rules, _NONE)
         self._regular: dict[Node, bool] = {}
+        self._work_left = _MAX_WORK
+        self._steps_left = _MAX_STEPS
         self._find_first_sets()
 
     def run(self) -> dict[Node, bool]:
@@ -78,7 +83,13 @@ class _Chooser:
             case Repeat():
                 return node.low == 0 or self._is_nullable(node.item)
 
+    def _count_step(self) -> None:
+        self._steps_left -= 1
+        if self._steps_left < 0:
+            raise GrammarError("it is too large or too complex (its rules refer to each other too often)")
+
     def _first_of(self, node: Node) -> CharSet:
+        self._count_step()
         match node:
             case Chars():
                 return self._intervals.of(node)
@@ -112,6 +123,7 @@ class _Chooser:
         of_rule: dict[str, CharSet] = {self._grammar.root: _NONE}
 
         def walk(node: Node, behind: CharSet) -> None:
+            self._count_step()
             if self._is_lexeme(node):
                 follow[node] = follow.get(node, _NONE) | behind
                 return
@@ -141,14 +153,16 @@ class _Chooser:
 
     def _offenders(self, follow: dict[Node, CharSet]) -> set[Node]:
         """Lexemes that could go on where another one, or they themselves, should end."""
-        automaton = _Positions(self._grammar, self._intervals)
+        automaton = _Positions(self._grammar, self._intervals, self._work_left)
         lexemes = list(follow)
         starts: list[int] = []
         for number, lexeme in enumerate(lexemes):
             starts += automaton.add(lexeme, owner=number)
             if automaton.is_full:
                 return set()
-        return automaton.conflicts(starts, lexemes, follow)
+        conflicts = automaton.conflicts(starts, lexemes, follow)
+        self._work_left = automaton.work_left
+        return conflicts
 
 
 class _Alphabet:
@@ -176,9 +190,10 @@ class _Alphabet:
 class _Positions:
     """Lexemes as Glushkov automata: a position for each character set, and what may follow it."""
 
-    def __init__(self, grammar: Grammar, intervals: _Alphabet) -> None:
+    def __init__(self, grammar: Grammar, intervals: _Alphabet, work: int) -> None:
         self._grammar = grammar
         self._intervals = intervals
+        self.work_left = work
         self.chars: list[CharSet] = []
         self._next: list[set[int]] = []
         self._owner: list[int] = []
@@ -250,7 +265,7 @@ class _Positions:
         found: set[Node] = set()
         seen: set[frozenset[int]] = set()
         todo = self._steps(starts)
-        while todo and len(seen) < _MAX_STATES:
+        while todo and len(seen) < _MAX_STATES and self.work_left > 0:
             state = todo.pop()
             if state in seen:
                 continue
@@ -265,6 +280,7 @@ class _Positions:
         """The sets of positions that one more character can lead to."""
         by_interval: dict[int, set[int]] = {}
         for position in positions:
+            self.work_left -= len(self.chars[position])
             for interval in self.chars[position]:
                 by_interval.setdefault(interval, set()).add(position)
         return list({frozenset(reached) for reached in by_interval.values()})

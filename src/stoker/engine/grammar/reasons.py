@@ -7,6 +7,7 @@ import re
 _MAX_LENGTH = 300
 _KEYWORDS = re.compile(r"Unimplemented keys: \[(.*)\]")
 _TOO_LARGE = ("too big", "too large", "Too many items", "max is", "TooComplex", "limit")
+NO_TEXT = "no text can match it"
 _NOTHING = ("NoExtension", "no text")
 
 
@@ -19,7 +20,7 @@ def reason_in(message: str) -> str:
     said = next((line.removeprefix("error: ") for line in rest if line.startswith("error: ")), None)
     reason = said or first
     if any(word in message for word in _NOTHING):
-        reason = "no text can match it"
+        reason = NO_TEXT
     elif said is None and any(word in message for word in _TOO_LARGE):
         reason = f"it is too large or too complex ({first})"
     return reason.encode("ascii", "backslashreplace").decode()[:_MAX_LENGTH]

@@ -40,6 +40,32 @@ def without_anchors(expression: str) -> str:
     return "".join(kept)
 
 
+def most_copies(expression: str) -> int:
+    """The most copies of one literal that counts such as `{1000}` ask for, one inside the other. Classes are
+    no literals: their copies cost nothing until they are reached."""
+    most = 0
+    open_groups = [0]  # the most inside each so far
+    last = 0  # of the part that a count would multiply
+    parts = _split(expression)
+    for index, part in enumerate(parts):
+        if part == "{":
+            found = _COUNT.match("".join(parts[index : index + 12]))
+            last *= int(found[1]) if found else 1
+        elif part.startswith("("):
+            open_groups.append(0)
+            last = 0
+        elif part == ")" and len(open_groups) > 1:
+            last = open_groups.pop()
+        elif part not in "}?*+|,0123456789":
+            last = int(len(part) == 1 and part != ".")
+        open_groups[-1] = max(open_groups[-1], last)
+        most = max(most, last)
+    return most
+
+
+_COUNT = re.compile(r"\{([0-9]+)")
+
+
 def _split(expression: str) -> list[str]:
     """Escapes, classes and group openings whole; everything else one character each."""
     parts: list[str] = []

@@ -8,7 +8,7 @@ from typing import Any
 from llguidance import LLMatcher
 
 from stoker.core import Constraint
-from stoker.engine.grammar.budget import check_lark, check_regex, check_schema
+from stoker.engine.grammar.budget import check_gbnf, check_lark, check_regex, check_schema
 from stoker.engine.grammar.gbnf import gbnf_to_lark
 from stoker.engine.grammar.regex import without_anchors
 from stoker.errors import GrammarError
@@ -34,6 +34,7 @@ def grammar_source(constraint: Constraint) -> str:
         case "lark":
             return _lark(source)
         case "gbnf":
+            check_gbnf(source)
             return _lark(gbnf_to_lark(source))
 
 
