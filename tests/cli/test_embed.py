@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cli.conftest import Run
-from tests.cli.test_serve import Server
+from tests.cli.running import Server
 from tests.embed.tiny import make_cross_encoder, make_embedding_model
 
 
