@@ -95,3 +95,10 @@ def test_the_banner_says_what_to_do():
     assert "http://[::1]:80/v1" in keyed
     assert "Authorization: Bearer" in keyed
     assert "s3cret" not in keyed
+
+
+def test_no_open_is_a_warning(stoker: Run):
+    code, _, err = stoker("serve", "no-such-model", "--port", "0", "--no-open")
+    assert code == 1
+    assert err.splitlines()[0] == "Warning: --no-open is ignored: stoker opens no browser."
+    assert "no model matches" in err

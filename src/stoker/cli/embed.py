@@ -32,6 +32,9 @@ def run(
         str | None,
         typer.Argument(metavar="MODEL", help="Part of a model's name, or a path.", show_default=False),
     ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="MODEL", help="The same, as a flag.", show_default=False)
+    ] = None,
     text: Annotated[
         str | None, typer.Option("--text", metavar="TEXT", help="The text; without it, one per input line.")
     ] = None,
@@ -65,7 +68,7 @@ def run(
         fail("--json and --out exclude each other", 2)
     if text is None and sys.stdin.isatty():
         fail("no text: give it with --text, or one per line on standard input", 2)
-    entry = _find(positional or settings.embedding_model)
+    entry = _find(model or positional or settings.embedding_model)
     texts = iter([text]) if text is not None else _lines()
 
     from stoker.app import choose_device, choose_threads

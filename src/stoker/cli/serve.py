@@ -53,6 +53,7 @@ def run(
         typer.Argument(metavar="MODEL", help="Part of a model's name, or a path.", show_default=False),
     ] = None,
     query: Query = None,
+    no_open: Annotated[bool, typer.Option("--no-open", hidden=True)] = False,  # of programs with a web page
 ) -> None:
     """Start the server: an OpenAI-compatible endpoint on this machine.
 
@@ -69,6 +70,8 @@ def run(
     memory; on a fresh machine a small starter is downloaded. Ctrl-C lets running answers
     finish; a second Ctrl-C cuts them short with an error, a third ends at once.
     """
+    if no_open:
+        note("Warning: --no-open is ignored: stoker opens no browser.")
     for line in ignored(settings):
         note(line)
     refuse_second_server(settings.port)
