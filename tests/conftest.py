@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# What a change is judged by draws the same examples each time; `--hypothesis-profile=default` looks for new ones.
+# What judges a change draws the same examples each time; `--hypothesis-profile=default` looks for new ones.
 settings.register_profile("same-examples", derandomize=True, database=None)
 settings.load_profile("same-examples")
 
