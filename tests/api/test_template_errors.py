@@ -1,4 +1,4 @@
-"""Fault B16: a template that refuses, one with a bug, and a model without one, on every conversation route."""
+"""Fault B16: a template that refuses, one with a bug, and a model without one, on every route of its kind."""
 
 from __future__ import annotations
 
