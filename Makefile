@@ -28,7 +28,7 @@ setup: $(VENV)/.installed
 	@$(BIN)/stoker get $(STARTER)
 
 serve: setup
-	@exec $(BIN)/stoker serve $${MODEL:+--model "$$MODEL"} $${PORT:+--port "$$PORT"}
+	@exec $(BIN)/stoker serve $${MODEL:+--model="$$MODEL"} $${PORT:+--port="$$PORT"}
 
 test: setup $(VENV)/.installed-test
 	-@$(BIN)/stoker get $(EMBEDDER)

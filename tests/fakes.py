@@ -125,7 +125,7 @@ class ScriptedHandle:
             if self._done:
                 return
 
-    def deliver(self, events: list[Event], *, done: bool) -> None:
+    def deliver(self, events: Sequence[Event], *, done: bool = False) -> None:
         self._buffer += events
         self._done = done
         self._news.set()

@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import signal
+import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -155,3 +159,38 @@ async def test_a_bound_port_is_refused_to_others_at_once():
             bind("127.0.0.1", port)
     finally:
         listener.close()
+
+
+STUCK = """
+import asyncio, sys
+from stoker import server
+from stoker.config import resolve
+
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+    await asyncio.Event().wait()
+
+server.HURRY_S = 0.2
+listener = server.bind("127.0.0.1", 0)
+say = lambda *words: print(*words, flush=True)
+server.build_server(
+    app,
+    resolve({}, environ={}),
+    on_started=lambda: say(listener.getsockname()[1]),
+    on_stopping=lambda: say("stopping"),
+).run(sockets=[listener])
+"""
+
+
+def test_the_second_signal_ends_a_process_that_is_stuck():
+    with subprocess.Popen([sys.executable, "-c", STUCK], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            process.send_signal(signal.SIGINT)
+            assert process.stdout.readline() == "stopping\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=30) == 128 + signal.SIGTERM

@@ -25,7 +25,7 @@ from stoker.config import SettingError, Settings
 from stoker.core import SamplingParams
 from stoker.engine import Engine, EngineConfig
 from stoker.engine.grammar import GrammarCompiler, Vocabulary
-from stoker.fit import Fit, transient_bytes
+from stoker.fit import Fit, prefix_cache_bytes, transient_bytes
 from stoker.kernels import native
 from stoker.kv.base import LayerSpec
 from stoker.kv.blocks import BLOCK_SIZE
@@ -129,7 +129,7 @@ def load_served_model(settings: Settings, entry: ModelEntry | None = None) -> Se
         layers,
         dtype=numerics.kv,
         wanted_tokens=settings.batch * model.facts.max_context,
-        cache_bytes=int(settings.prompt_cache * 2**30),
+        cache_bytes=prefix_cache_bytes(settings),
         rows_bytes=budget_bytes(settings.kv_budget),
         room_bytes=kv_room_bytes(settings, device, fit),
     )
@@ -338,7 +338,7 @@ def engine_config(
         max_queued=settings.max_queued,
         max_context=enforced,
         kv_budget_bytes=budget_bytes(settings.kv_budget),
-        prefix_cache_bytes=int(settings.prompt_cache * 2**30),
+        prefix_cache_bytes=prefix_cache_bytes(settings),
         cache_retention=cast(Any, settings.cache_retention),
         use_sessions=settings.session_cache,
         checkpoint_tokens=settings.generation_checkpoint or 0,

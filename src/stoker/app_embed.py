@@ -20,7 +20,7 @@ from stoker.embed.pipeline import transformer_folder
 from stoker.embed.reranker import load_reranker
 from stoker.embed.service import EmbedService, Find, Loadable, Part
 from stoker.errors import ModelError, ModelNotFound
-from stoker.fit import Fit
+from stoker.fit import Fit, vector_cache_bytes
 from stoker.idle_engine import IdleEngine
 from stoker.kernels import native
 from stoker.library.entry import ModelEntry, ModelKind
@@ -68,6 +68,7 @@ def embed_service(
         host=host,
         num_threads=threads if device == "cpu" else 1,
         torch_threads=1 if native.library() is not None else threads,
+        result_bytes=vector_cache_bytes(settings),
     )
     if wanted["embedding"] is not None:
         service.embedding()

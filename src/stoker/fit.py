@@ -6,6 +6,10 @@ An estimate, and advice unless the operator has set a budget.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stoker.config import Settings
 
 _FLOAT_BYTES = 4  # of activations and logits, the widest that is used
 
@@ -53,3 +57,18 @@ def transient_bytes(
     per_token = 6 * hidden_size + 3 * intermediate_size
     tokens = prefill_chunk + max_rows
     return _FLOAT_BYTES * (tokens * per_token + 2 * max_rows * vocab_size)
+
+
+VECTORS_SHARE = 1 / 64  # of the prompt cache: 128 MiB of 8 GiB, or 70,000 vectors of 384 numbers
+
+
+def vector_cache_bytes(settings: Settings) -> int:
+    """Of the prompt cache's memory, what embeddings of earlier requests may take."""
+    if settings.embedding_model == "none":
+        return 0
+    return int(settings.prompt_cache * 2**30 * VECTORS_SHARE)
+
+
+def prefix_cache_bytes(settings: Settings) -> int:
+    """And what is left for keys and values."""
+    return int(settings.prompt_cache * 2**30) - vector_cache_bytes(settings)

@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, cast
@@ -29,6 +30,7 @@ HEADER_TIMEOUT_S = 30.0  # from the first byte (or the connection) to the end of
 BODY_IDLE_TIMEOUT_S = 30.0  # between two pieces of a body
 KEEP_ALIVE_TIMEOUT_S = 75
 LINGER_S = 2.0  # after a refusal, so that a client still sending can read it before the connection ends
+HURRY_S = 3.0  # from the second signal to the end, for last words to clients that read them
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -146,14 +148,23 @@ class GuardedProtocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server with our signals: the first lets running answers finish, the second ends at once."""
+    """uvicorn's server with our signals: the first lets running answers finish, the second cuts them short
+    and leaves HURRY_S to tell their clients, the third ends the process.
+    """
 
     def __init__(
-        self, config: uvicorn.Config, *, on_started: Callable[[], None], on_stopping: Callable[[], None]
+        self,
+        config: uvicorn.Config,
+        *,
+        on_started: Callable[[], None],
+        on_stopping: Callable[[], None],
+        on_hurry: Callable[[], None],
     ):
         super().__init__(config)
+        self.hurried_by: int | None = None  # the second signal
         self._on_started = on_started
         self._on_stopping = on_stopping
+        self._on_hurry = on_hurry
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -163,10 +174,15 @@ class Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         def handle(number: int, frame: FrameType | None) -> None:
-            if self.should_exit:
+            if not self.should_exit:
+                self.should_exit = True
+                self._on_stopping()
+            elif self.hurried_by is None:
+                self.hurried_by = number
+                self._on_hurry()
+                _end_process_in(HURRY_S, 128 + number)
+            else:
                 os._exit(128 + number)
-            self.should_exit = True
-            self._on_stopping()
 
         before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -174,6 +190,13 @@ class Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _end_process_in(seconds: float, status: int) -> None:
+    """Whatever still holds it up then: a client that does not read, a long step, a full disk."""
+    timer = threading.Timer(seconds, os._exit, (status,))
+    timer.daemon = True
+    timer.start()
 
 
 def configure_logging(settings: Settings) -> None:
@@ -213,6 +236,7 @@ def build_server(
     *,
     on_started: Callable[[], None] = lambda: None,
     on_stopping: Callable[[], None] = lambda: None,
+    on_hurry: Callable[[], None] = lambda: None,
 ) -> Server:
     """The server of `app`, ready for `run(sockets=[bind(...)])`."""
     config = uvicorn.Config(
@@ -226,4 +250,4 @@ def build_server(
         timeout_keep_alive=KEEP_ALIVE_TIMEOUT_S,
         timeout_graceful_shutdown=settings.shutdown_timeout_ms / 1000,  # type: ignore[arg-type]
     )
-    return Server(config, on_started=on_started, on_stopping=on_stopping)
+    return Server(config, on_started=on_started, on_stopping=on_stopping, on_hurry=on_hurry)

@@ -61,8 +61,31 @@ def test_escaped_backslash_before_u_is_no_escape() -> None:
 def test_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest) as caught:
         parse_object(body)
-    assert caught.value.message == "invalid JSON body"
+    assert caught.value.message.startswith("invalid JSON body: ")
     assert caught.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        (b" \n", "it is empty"),
+        (b'{"a": 1,\n "b": }', "at line 2, column 7"),
+        (b'{"a": 1} x', "at line 1, column 10"),
+        (b'{"a": "\xff"}', "byte 7 is not UTF-8"),
+        (b'[{"a": 1}]', "it must be an object"),
+        (b'{"x": {"a": 1, "b": 2, "a": 1}}', 'the key "a" comes twice in one object'),
+        (b'{"a": -Infinity}', "-Infinity is not a JSON number"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "a number has too many digits"),
+        (rb'{"a": "\ud800"}', "it has half a surrogate pair"),
+        (b'{"a":' * 70 + b"1" + b"}" * 70, "it nests more than 64 levels deep"),
+        (b'{"a":' * 5000 + b"1" + b"}" * 5000, "it nests more than 64 levels deep"),
+    ],
+)
+def test_the_message_says_where(body: bytes, where: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse_object(body)
+    assert caught.value.message.startswith("invalid JSON body: ")
+    assert caught.value.message.endswith(where)
 
 
 def test_depth_limit_is_exact() -> None:

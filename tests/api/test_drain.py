@@ -41,6 +41,29 @@ async def test_what_is_left_at_the_limit_is_cancelled_and_told() -> None:
     *_, last = frames((await asyncio.wait_for(stream, 3)).text)
     assert last == {"error": {"message": "the server is shutting down"}}
     assert not front.state.drain.active
+    async with asyncio.timeout(3):
+        while front.engine.counters.active_rows:  # until the step under way is done
+            await asyncio.sleep(0.005)
     steps = front.engine.counters.steps
     await asyncio.sleep(0.05)
     assert front.engine.counters.steps == steps
+
+
+async def test_a_long_step_keeps_nobody_from_being_told() -> None:
+    """The engine answers a cancellation after its step; here that takes longer than the whole shutdown."""
+    front = make_front(prefill_s=30)
+    front.state.drain.attach(asyncio.get_running_loop(), limit_s=60)
+    stream = asyncio.create_task(front.post(PATH, {**ASK, "stream": True}))
+    await asyncio.sleep(0.05)
+    front.state.drain.begin()
+    front.state.drain.end()
+    (last,) = frames((await asyncio.wait_for(stream, 5)).text)
+    assert last == {"error": {"message": "the server is shutting down"}}
+
+
+async def test_what_comes_out_of_preparation_too_late_is_told_as_well() -> None:
+    front = make_front(step_s=0.01)
+    front.state.drain.attach(asyncio.get_running_loop(), limit_s=60)
+    front.state.drain.end()
+    await asyncio.sleep(0)
+    assert (await front.post(PATH, ASK)).status_code == 503

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.cli.running import Server
 from tests.cli.tiny import make_tiny_model
 
 
@@ -89,3 +90,12 @@ def spawn() -> Iterator[Callable[..., subprocess.Popen[str]]]:
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
+
+
+@pytest.fixture
+def serve(spawn: Callable[..., subprocess.Popen[str]], tiny_model: Path) -> Callable[..., Server]:
+    def start(*arguments: str) -> Server:
+        process = spawn("serve", str(tiny_model), "--port", "0", *arguments, stdout=subprocess.DEVNULL)
+        return Server(process)
+
+    return start

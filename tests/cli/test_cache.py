@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.cache.disk.histories import open_store, save
 from tests.cli.conftest import Run
-from tests.cli.test_serve import Server, Spawn
+from tests.cli.running import Server, Spawn
 
 from stoker.cli.serve import ignored
 from stoker.config import resolve

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cli.conftest import Run
-from tests.cli.test_serve import Server
+from tests.cli.running import Server
 from tests.embed.tiny import make_cross_encoder, make_embedding_model
 
 
@@ -108,6 +108,7 @@ def test_a_chat_model_that_is_named_is_the_one_that_is_used(
     code, named, err = stoker("embed", str(tiny_model), "--text", "hello")
     assert code == 0, err
     assert not np.allclose(json.loads(named), json.loads(default), atol=0.1)
+    assert stoker("embed", "--model", str(tiny_model), "--text", "hello")[1] == named
 
 
 Spawn = Callable[..., "subprocess.Popen[str]"]

@@ -37,11 +37,11 @@ def require_embed(state: ApiState) -> EmbedService:
 
 async def result_of(state: ApiState, request: Request, job: Job) -> Any:
     """The job's rows. Raises RequestCancelled when the client goes first; the job ends then."""
-    state.drain.active.add(job)
+    state.drain.enter(job)
     try:
         return await unless_disconnected(request.receive, _wait(job))
     finally:
-        state.drain.active.discard(job)
+        state.drain.leave(job)
         job.cancel()
 
 

@@ -127,7 +127,7 @@ class Generation:
         except BaseException:
             self.cancel()
             raise
-        state.drain.active.add(self)
+        state.drain.enter(self)
 
     def _request(self, number: int, prompt: tuple[int, ...]) -> GenerationRequest:
         order = self.order
@@ -159,11 +159,14 @@ class Generation:
 
     def cancel(self) -> None:
         """Frees the rows of every unfinished choice within one step; a reader of `updates` gets
-        Unavailable. Idempotent."""
-        self._state.drain.active.discard(self)
+        Unavailable at once. Idempotent."""
+        self._state.drain.leave(self)
         if self._num_unfinished:
-            for handle in self._handles:
+            for number, handle in enumerate(self._handles):
                 handle.cancel()
+                # The engine would say so too, but only after a step, which may be long.
+                choices = range(self.order.n if number < len(self.order.prompts) else 1)
+                handle.deliver([FinishEvent(index, "cancelled") for index in choices])
 
     async def updates(self) -> AsyncGenerator[list[Update], None]:
         """Lists of updates, each all that was ready. Ends when every choice has finished.

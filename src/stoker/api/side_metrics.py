@@ -56,7 +56,9 @@ class EmbedCollector(Collector):
         )
         requests = CounterMetricFamily("stoker_encoder_requests", "Requests handed to it.", labels=["kind"])
         items = CounterMetricFamily(
-            "stoker_encoder_items", "Texts, or pairs of query and document, of those.", labels=["kind"]
+            "stoker_encoder_items",
+            "Texts, or pairs of query and document, that it computed for them.",
+            labels=["kind"],
         )
         for kind, stats in self._embed.stats().items():
             resident.add_metric([kind], stats.id is not None)

@@ -18,6 +18,7 @@ from stoker.config import Settings
 if TYPE_CHECKING:
     from stoker.embed.model import EmbeddingModel
     from stoker.embed.passes import Vectors
+    from stoker.embed.results import ResultCache
     from stoker.embed.service import Loaded
     from stoker.library import ModelEntry
 
@@ -30,6 +31,9 @@ def run(
     positional: Annotated[
         str | None,
         typer.Argument(metavar="MODEL", help="Part of a model's name, or a path.", show_default=False),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="MODEL", help="The same, as a flag.", show_default=False)
     ] = None,
     text: Annotated[
         str | None, typer.Option("--text", metavar="TEXT", help="The text; without it, one per input line.")
@@ -64,7 +68,7 @@ def run(
         fail("--json and --out exclude each other", 2)
     if text is None and sys.stdin.isatty():
         fail("no text: give it with --text, or one per line on standard input", 2)
-    entry = _find(positional or settings.embedding_model)
+    entry = _find(model or positional or settings.embedding_model)
     texts = iter([text]) if text is not None else _lines()
 
     from stoker.app import choose_device, choose_threads
@@ -79,7 +83,7 @@ def run(
         assert loaded is not None
         if dimensions is not None and dimensions > loaded.model.dimension:
             fail(f"--dimensions must be at most {loaded.model.dimension} for {entry.id}", 2)
-        embedder = Embedder(loaded, instruct, dimensions)
+        embedder = Embedder(loaded, service.results, instruct, dimensions)
         if as_json:
             _print_object(embedder, texts, entry.id)
         elif out is not None:
@@ -97,16 +101,24 @@ def run(
 class Embedder:
     """Chunks of texts to chunks of vectors, counting tokens and cut texts."""
 
-    def __init__(self, loaded: Loaded[EmbeddingModel], instruct: str | None, dimensions: int | None) -> None:
+    def __init__(
+        self,
+        loaded: Loaded[EmbeddingModel],
+        results: ResultCache,
+        instruct: str | None,
+        dimensions: int | None,
+    ) -> None:
         self.num_tokens = 0
         self.num_cut = 0
         self._loaded = loaded
+        self._results = results
         self._dimensions = dimensions
         default = loaded.model.pipeline.default_prompt
         self._prompt = f"Instruct: {instruct}\nQuery:" if instruct else default
 
     def chunks(self, texts: Iterable[str]) -> Iterator[Vectors]:
         from stoker.embed.model import shorten
+        from stoker.embed.results import Embedding
 
         model = self._loaded.model
         with Counter() as counter:
@@ -115,8 +127,9 @@ class Embedder:
                 items = [model.truncate(item) for item in whole]
                 self.num_cut += sum(cut is not item for cut, item in zip(items, whole, strict=True))
                 self.num_tokens += sum(len(item.ids) for item in items)
-                job = self._loaded.start(model.passes(items), len(items), model.dimension, counter.advance)
-                yield shorten(job.future.result(), self._dimensions)
+                embedding = Embedding(model, self._loaded.lane, self._results, items, counter.advance)
+                vectors = embedding.vectors(embedding.job.future.result())
+                yield shorten(vectors, self._dimensions)
 
 
 def _print_object(embedder: Embedder, texts: Iterable[str], model_id: str) -> None:

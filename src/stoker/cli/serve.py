@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from stoker.app import Served
     from stoker.app_embed import ServedEncoder
     from stoker.library import ModelEntry
+    from stoker.server import Server
 
 PROBE_TIMEOUT_S = 2.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -52,6 +53,7 @@ def run(
         typer.Argument(metavar="MODEL", help="Part of a model's name, or a path.", show_default=False),
     ] = None,
     query: Query = None,
+    no_open: Annotated[bool, typer.Option("--no-open", hidden=True)] = False,  # of programs with a web page
 ) -> None:
     """Start the server: an OpenAI-compatible endpoint on this machine.
 
@@ -66,8 +68,10 @@ def run(
 
     Without a model: a preferred downloaded one, else the largest downloaded one that fits the
     memory; on a fresh machine a small starter is downloaded. Ctrl-C lets running answers
-    finish; a second Ctrl-C ends at once.
+    finish; a second Ctrl-C cuts them short with an error, a third ends at once.
     """
+    if no_open:
+        note("Warning: --no-open is ignored: stoker opens no browser.")
     for line in ignored(settings):
         note(line)
     refuse_second_server(settings.port)
@@ -101,32 +105,35 @@ def _serve(settings: Settings, entry: ModelEntry, listener: socket.socket) -> No
             served = load_served_model(settings, entry)
             app, state = build_app(served)
     stopping_at: list[float] = []
+
+    def on_started() -> None:
+        port = listener.getsockname()[1]
+        seconds = time.perf_counter() - started
+        note(banner(settings, port, served.text.id, seconds, EXAMPLES.get(entry.kind, CHAT_EXAMPLE)))
+        threading.Thread(target=complete_torch, name="complete torch", daemon=True).start()
+
+    def on_stopping() -> None:
+        stopping_at.append(time.monotonic())
+        state.drain.begin()
+        active = served.engine.stats().active_rows
+        note(
+            f"Stopping; {active} running, they may finish. Again: cut them short." if active else "Stopping."
+        )
+
+    server = build_server(
+        app, settings, on_started=on_started, on_stopping=on_stopping, on_hurry=state.drain.end
+    )
     try:
-
-        def on_started() -> None:
-            port = listener.getsockname()[1]
-            seconds = time.perf_counter() - started
-            note(banner(settings, port, served.text.id, seconds, EXAMPLES.get(entry.kind, CHAT_EXAMPLE)))
-            threading.Thread(target=complete_torch, name="complete torch", daemon=True).start()
-
-        def on_stopping() -> None:
-            stopping_at.append(time.monotonic())
-            state.drain.begin()
-            active = served.engine.stats().active_rows
-            note(
-                f"Stopping; {active} running, they may finish. Again: stop at once."
-                if active
-                else "Stopping."
-            )
-
-        build_server(app, settings, on_started=on_started, on_stopping=on_stopping).run(sockets=[listener])
+        server.run(sockets=[listener])
     except OSError as error:  # another server began to listen while this one loaded
         fail(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}")
     finally:
         if state.embed is not None:
             state.embed.close()
         used_s = time.monotonic() - stopping_at[0] if stopping_at else 0.0
-        served.close(flush_timeout_s=max(0.0, settings.shutdown_timeout_ms / 1000 - used_s))
+        left_s = settings.shutdown_timeout_ms / 1000 - used_s
+        served.close(flush_timeout_s=max(0.0, left_s) if server.hurried_by is None else 0.0)
+    _exit_if_hurried(server)
 
 
 def _serve_speech(settings: Settings, entry: ModelEntry, listener: socket.socket) -> None:
@@ -146,10 +153,19 @@ def _serve_speech(settings: Settings, entry: ModelEntry, listener: socket.socket
         state.drain.begin()
         note("Stopping.")
 
+    server = build_server(
+        app, settings, on_started=on_started, on_stopping=on_stopping, on_hurry=state.drain.end
+    )
     try:
-        build_server(app, settings, on_started=on_started, on_stopping=on_stopping).run(sockets=[listener])
+        server.run(sockets=[listener])
     except OSError as error:  # another server began to listen meanwhile
         fail(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}")
+    _exit_if_hurried(server)
+
+
+def _exit_if_hurried(server: Server) -> None:
+    if server.hurried_by is not None:
+        raise typer.Exit(128 + server.hurried_by)
 
 
 def ignored(settings: Settings) -> list[str]:

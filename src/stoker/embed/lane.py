@@ -45,6 +45,8 @@ class Job:
         self._progress = progress
         self.num_items = num_items
         self._rows: Vectors = np.empty((num_items, width), np.float32)
+        if not passes:
+            self.future.set_result(self._rows)
 
     def cancel(self) -> None:
         """Its time is up, or nobody waits any more; passes under way stop between two layers."""
@@ -102,11 +104,13 @@ class Lane:
         with self._lock:
             if self._closed:
                 raise Unavailable("the server is shutting down")
-            if len(self._jobs) >= MAX_JOBS:
+            if not job.is_over and len(self._jobs) >= MAX_JOBS:
                 raise QueueFull(f"{len(self._jobs)} embedding requests are already waiting; try again later")
-            self._jobs.append(job)
             self._num_jobs += 1
             self._num_items += job.num_items
+            if job.is_over:  # nothing to compute
+                return
+            self._jobs.append(job)
             if self._hosted:
                 return
             self._hosted = True

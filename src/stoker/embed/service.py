@@ -15,6 +15,7 @@ from stoker.embed.lane import Host, Job, Lane, OwnThread
 from stoker.embed.model import EmbeddingModel
 from stoker.embed.passes import Pass
 from stoker.embed.reranker import Reranker
+from stoker.embed.results import ResultCache
 
 
 class Loadable(Protocol):
@@ -110,6 +111,7 @@ class EmbedService:
         host: Host | None = None,  # None: a thread of our own drives the lanes
         num_threads: int = 1,
         torch_threads: int = 1,  # of models that are not parallel
+        result_bytes: int = 0,  # for vectors kept from earlier requests
     ) -> None:
         self._own = OwnThread() if host is None else None
         self._host: Host = host if host is not None else self._own_host
@@ -117,6 +119,7 @@ class EmbedService:
         self._torch_threads = torch_threads
         self._embedding = _Slot(embedding, self._make_lane)
         self._reranker = _Slot(reranker, self._make_lane)
+        self.results = ResultCache(result_bytes)  # of the embedding model
         self.workers = ThreadPoolExecutor(2, "stoker-embed-prepare")  # loading, tokenizing, answers
 
     def embedding_id(self) -> str | None:

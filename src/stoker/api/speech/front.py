@@ -82,11 +82,11 @@ class Job:
         self._stop = threading.Event()
 
     def __enter__(self) -> Job:
-        self._front.drain.active.add(self)
+        self._front.drain.enter(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._front.drain.active.discard(self)
+        self._front.drain.leave(self)
 
     def stopped(self) -> bool:
         return self._stop.is_set()

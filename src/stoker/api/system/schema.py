@@ -33,6 +33,14 @@ class PromptCacheStats(Documented):
     prefix_scans: int
 
 
+class EmbeddingCacheStats(Documented):
+    entries: int
+    bytes: int
+    max_bytes: int
+    hits: int
+    misses: int
+
+
 class ResponseStoreStats(Documented):
     entries: int
     bytes: int
@@ -119,6 +127,7 @@ class FitAnswer(Documented):
 class Stats(Documented):
     server: ServerStats
     prompt_cache: PromptCacheStats
+    embedding_cache: EmbeddingCacheStats | None = None  # left out where no embeddings are served
     response_store: ResponseStoreStats
     kv_quant: KvQuantStats
     ssd_cache: DiskCacheStats | None = None  # left out without a disk cache

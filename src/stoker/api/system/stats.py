@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import psutil
@@ -20,6 +21,7 @@ def stats_object(state: ApiState) -> dict[str, Any]:
             "started_at": int(state.started_at * 1000),
         },
         "prompt_cache": _prompt_cache(state),
+        **_embedding_cache(state),
         "response_store": state.responses.counters(),
         "kv_quant": _kv_quant(state),
         **disk_object(state),
@@ -53,6 +55,11 @@ def _prompt_cache(state: ApiState) -> dict[str, Any]:
         "session_misses": stats.session_misses,
         "prefix_scans": stats.prefix_scans,
     }
+
+
+def _embedding_cache(state: ApiState) -> dict[str, Any]:
+    """Left out where no embeddings are served."""
+    return {} if state.embed is None else {"embedding_cache": asdict(state.embed.results.stats())}
 
 
 def _kv_quant(state: ApiState) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from stoker.api.state import ApiState
 from stoker.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from stoker.embed.lane import Job
     from stoker.embed.passes import Vectors
+    from stoker.embed.results import Embedding
 
 
 def embeddings_router(state: ApiState) -> APIRouter:
@@ -35,26 +35,32 @@ def embeddings_router(state: ApiState) -> APIRouter:
     async def create_embeddings(request: Request) -> Response:
         body = await read_body(request)
         asked = await on_worker(state, lambda: read_request(body))
-        model_id, job, num_tokens = await on_worker(state, lambda: _start(state, asked))
-        vectors = await result_of(state, request, job)
-        return await on_worker(
-            state, lambda: json_response(_reply(asked, vectors, model=model_id, num_tokens=num_tokens))
-        )
+        model_id, embedding, num_tokens = await on_worker(state, lambda: _start(state, asked))
+        computed = await result_of(state, request, embedding.job)
+
+        def answer() -> Response:
+            vectors = embedding.vectors(computed)
+            return json_response(_reply(asked, vectors, model=model_id, num_tokens=num_tokens))
+
+        return await on_worker(state, answer)
 
     return router
 
 
-def _start(state: ApiState, asked: EmbeddingRequest) -> tuple[str, Job, int]:
-    loaded = require_embed(state).embedding()
+def _start(state: ApiState, asked: EmbeddingRequest) -> tuple[str, Embedding, int]:
+    from stoker.embed.results import Embedding  # the front imports without torch
+
+    service = require_embed(state)
+    loaded = service.embedding()
     if loaded is None:
         raise no_embedding_model(state)
     items = tokenize(asked, loaded.model)
-    job = loaded.start(loaded.model.passes(items), len(items), loaded.model.dimension)
-    return loaded.model.id, job, sum(len(item.ids) for item in items)
+    embedding = Embedding(loaded.model, loaded.lane, service.results, items)
+    return loaded.model.id, embedding, sum(len(item.ids) for item in items)
 
 
 def _reply(asked: EmbeddingRequest, vectors: Vectors, *, model: str, num_tokens: int) -> dict[str, Any]:
-    from stoker.embed.model import shorten  # the front imports without torch
+    from stoker.embed.model import shorten
 
     vectors = shorten(vectors, asked.dimensions)
     return embeddings_object(vectors, model=model, num_tokens=num_tokens, encoding=asked.encoding)
