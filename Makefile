@@ -21,7 +21,10 @@ help:
 	@echo 'make docs    write docs/cli.md and docs/settings.md anew from the code'
 	@echo 'make clean   remove caches and build products; make distclean removes $(VENV) and .bench too'
 
+# An editable install leaves the modules uncompiled, and where Python may write no bytecode every start
+# would compile them.
 setup: $(VENV)/.installed
+	@$(BIN)/python -m compileall -q src/stoker
 	@$(BIN)/stoker get $(STARTER)
 
 serve: setup
