@@ -115,6 +115,24 @@ def _ask(worker: subprocess.Popen[str], task: dict[str, Any]) -> dict[str, Any]:
     return _answer(worker)
 
 
+def _compare_loads(commands: dict[str, list[str]], runs: int) -> None:
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(runs):
+        for name, command in commands.items():
+            worker = _start(command)
+            times[name].append(_answer(worker)["load_s"])
+            worker.kill()
+            worker.communicate()
+    _print_ratio("load", times)
+
+
+def _print_ratio(title: str, times: dict[str, list[float]]) -> None:
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    ratio = medians["stoker"] / medians["faster-whisper"]
+    shown = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in medians.items())
+    print(f"{title}: {shown}; ratio {ratio:.2f}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model")
@@ -123,6 +141,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--compute-type", default="default", help="faster-whisper's own setting")
     parser.add_argument("--environment", type=Path, default=Path(".peers/faster-whisper"))
+    parser.add_argument("--only", nargs="+", choices=TASKS, default=list(TASKS), help="of the tasks")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
@@ -132,20 +151,26 @@ def main() -> None:
 
     folder = str(find_model(arguments.model, kinds=("speech",)).path)
     threads = str(arguments.threads)
-    workers = {
-        "stoker": _start(
-            [sys.executable, __file__, folder, str(arguments.clip), "--worker", "--threads", threads]
-        ),
-        "faster-whisper": _start(
-            [_peer_python(arguments.environment), "-c", _PEER_WORKER, folder, threads, arguments.compute_type]
-        ),
+    commands = {
+        "stoker": [sys.executable, __file__, folder, str(arguments.clip), "--worker", "--threads", threads],
+        "faster-whisper": [
+            _peer_python(arguments.environment),
+            "-c",
+            _PEER_WORKER,
+            folder,
+            threads,
+            arguments.compute_type,
+        ],
     }
+    _compare_loads(commands, arguments.runs)
+    workers = {name: _start(command) for name, command in commands.items()}
     try:
-        loads = {name: _answer(worker)["load_s"] for name, worker in workers.items()}
-        print("load: " + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in loads.items()))
+        for worker in workers.values():
+            _answer(worker)  # loaded
         clip = _decode(arguments.clip)
         with tempfile.TemporaryDirectory() as scratch:
-            for title, task in TASKS.items():
+            for title in arguments.only:
+                task = TASKS[title]
                 path = Path(scratch) / "samples"
                 _samples(clip, task["repeat"]).tofile(path)
                 runs = arguments.runs if task["repeat"] else max(1, arguments.runs // 3)
@@ -155,10 +180,7 @@ def main() -> None:
                         answer = _ask(worker, {"samples": str(path), "beam": task["beam"]})
                         if turn:  # the first warms up
                             times[name].append(answer["s"])
-                medians = {name: statistics.median(values) for name, values in times.items()}
-                ratio = medians["stoker"] / medians["faster-whisper"]
-                shown = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in medians.items())
-                print(f"{title}: {shown}; ratio {ratio:.2f}")
+                _print_ratio(title, times)
     finally:
         for worker in workers.values():
             worker.kill()

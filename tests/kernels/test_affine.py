@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from stoker.kernels import native
 from stoker.kernels.activations import FUNCTIONS
 from stoker.kernels.affine import DenseAffine, Int16Affine, affine
+from stoker.kernels.source import InMemory
 
 integers = pytest.mark.skipif(native.library() is None, reason="no native kernels were built")
 
@@ -31,6 +32,15 @@ def test_integer_products_are_off_in_the_fourth_digit(shape, rows, on_team):
         x.abs().amax(1)[:, None] * weight.abs().sum(1) + weight.abs().amax(1) * x.abs().sum(1)[:, None]
     ) / 8190
     assert ((layer(x).double() - exact).abs() <= bound * 1.01 + 1e-5).all()
+
+
+@integers
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_narrow_weights_and_a_source_of_them_give_what_their_float32_gives(dtype):
+    weight, x = torch.randn(2000, 600).to(dtype), torch.randn(3, 600)  # two blocks of a source
+    wanted = Int16Affine(weight.float(), None)(x)
+    assert torch.equal(Int16Affine(weight, None)(x), wanted)
+    assert torch.equal(Int16Affine(InMemory(weight), None)(x), wanted)
 
 
 @integers

@@ -1,5 +1,8 @@
+from collections.abc import Iterator
+
 import pytest
 import torch
+from tests.speech.fakes import LentDevice
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -9,3 +12,10 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def device() -> Iterator[LentDevice]:
+    device = LentDevice()
+    yield device
+    device.close()

@@ -5,9 +5,11 @@ Steps are counted, and can be made slow or made to fail, so that tests see what 
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -130,3 +132,37 @@ class FakeTake:
 
 def make_service(model: FakeWhisper, **options: Any) -> SpeechService:
     return SpeechService(lambda: Checkpoint("tiny/whisper", lambda: model), **options)
+
+
+class LentDevice:
+    """Runs what is lent on a thread of its own and counts the steps it makes in between."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.busy = False
+        self._work: queue.Queue[tuple[Callable[[], Any], Future[Any]] | None] = queue.Queue()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def run_between(self, work: Callable[[], Any]) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._work.put((work, future))
+        return future
+
+    def close(self) -> None:
+        self._work.put(None)
+        self._thread.join(10)
+
+    def await_idle(self) -> None:
+        deadline = time.monotonic() + 10
+        while self.busy:
+            assert time.monotonic() < deadline, "the device was not given back"
+            time.sleep(0.001)
+
+    def _run(self) -> None:
+        while (item := self._work.get()) is not None:
+            self.steps += 1
+            work, future = item
+            self.busy = True
+            future.set_result(work())
+            self.busy = False

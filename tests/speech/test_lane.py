@@ -2,66 +2,27 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from tests.speech.fakes import LentDevice
 
 from stoker.errors import RequestCancelled, Unavailable
 from stoker.speech.lane import Lane
 
 
-class Device:
-    """Runs what is lent on a thread of its own and counts the steps it makes in between."""
-
-    def __init__(self) -> None:
-        self.steps = 0
-        self.busy = False
-        self._work: queue.Queue[tuple[Callable[[], Any], Future[Any]] | None] = queue.Queue()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def run_between(self, work: Callable[[], Any]) -> Future[Any]:
-        future: Future[Any] = Future()
-        self._work.put((work, future))
-        return future
-
-    def close(self) -> None:
-        self._work.put(None)
-        self._thread.join(10)
-
-    def _run(self) -> None:
-        while (item := self._work.get()) is not None:
-            self.steps += 1
-            work, future = item
-            self.busy = True
-            future.set_result(work())
-            self.busy = False
-
-
-@pytest.fixture
-def device() -> Iterator[Device]:
-    device = Device()
-    yield device
-    device.close()
-
-
-def test_the_device_is_lent_while_the_lane_is_held(device: Device) -> None:
+def test_the_device_is_lent_while_the_lane_is_held(device: LentDevice) -> None:
     lane = Lane(device)
     with lane.hold():
         assert device.busy
-    for _ in range(100):
-        if not device.busy:
-            break
-        time.sleep(0.01)
-    assert not device.busy
+    device.await_idle()
 
 
-def test_it_goes_back_when_the_slice_is_used_up(device: Device) -> None:
+def test_it_goes_back_when_the_slice_is_used_up(device: LentDevice) -> None:
     lane = Lane(device, slice_s=0.0)
     with lane.hold():
         for _ in range(5):
@@ -69,7 +30,19 @@ def test_it_goes_back_when_the_slice_is_used_up(device: Device) -> None:
     assert device.steps == 6
 
 
-def test_a_slice_that_is_not_used_up_goes_on(device: Device) -> None:
+def test_it_is_not_borrowed_for_work_aside(device: LentDevice) -> None:
+    lane = Lane(device)
+    with lane.hold():
+        with lane.aside():
+            device.await_idle()
+        assert device.busy
+        with pytest.raises(ValueError, match="boom"), lane.aside():
+            raise ValueError("boom")
+        assert device.busy
+    device.await_idle()
+
+
+def test_a_slice_that_is_not_used_up_goes_on(device: LentDevice) -> None:
     lane = Lane(device, slice_s=1000.0)
     with lane.hold():
         for _ in range(5):
@@ -96,7 +69,7 @@ def test_first_come_first_served() -> None:
     assert order == list(range(8))
 
 
-def test_a_waiting_take_can_leave_without_disturbing_the_holder(device: Device) -> None:
+def test_a_waiting_take_can_leave_without_disturbing_the_holder(device: LentDevice) -> None:
     lane, stop, left = Lane(device), threading.Event(), []
 
     def wait() -> None:
@@ -120,7 +93,7 @@ def test_a_waiting_take_can_leave_without_disturbing_the_holder(device: Device) 
         pass
 
 
-def test_the_lane_is_free_after_a_failure(device: Device) -> None:
+def test_the_lane_is_free_after_a_failure(device: LentDevice) -> None:
     lane = Lane(device)
     with pytest.raises(ValueError, match="boom"), lane.hold():
         raise ValueError("boom")

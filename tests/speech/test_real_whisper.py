@@ -106,8 +106,11 @@ def test_a_session_says_the_same_and_has_one_window_left(
     order = Order(TranscribeOptions(language="en", temperatures=(0.0,)))
     with service.residency.use() as lease:
         model = cast(WhisperModel, lease.model)
-        counted = CountedEncoder(model.encoder(faithful=False))
-        monkeypatch.setattr(model, "encoder", lambda *, faithful: counted)
+        fast = model.networks(faithful=False)
+        counted = CountedEncoder(fast.encoder)
+        monkeypatch.setattr(
+            model, "networks", lambda *, faithful: fast._replace(encoder=cast(Encoder, counted))
+        )
         whole = service.transcribe(take, order)
         num_whole = counted.num_windows
         session = Session(service, order)

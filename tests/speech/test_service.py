@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
-from tests.speech.fakes import FakeWhisper, make_service
+from tests.speech.fakes import FakeWhisper, LentDevice, make_service
 from tests.speech.sounds import RATE, SPEECH, tone
 
 from stoker.errors import GenerationFailed, InvalidRequest, QueueFull, RequestCancelled
@@ -18,6 +19,7 @@ from stoker.speech.errors import SpeechUnavailable
 from stoker.speech.orders import Order, VadOptions
 from stoker.speech.ports import Checkpoint
 from stoker.speech.service import SpeechService
+from stoker.speech.session import Session
 from stoker.speech.types import TranscribeOptions
 
 
@@ -44,6 +46,35 @@ def test_weights_are_released_after_each_take() -> None:
     assert first.timings.load_ms > 0 < second.timings.load_ms
     assert stats.requests == 2
     assert stats.residency.last_load_ms == second.timings.load_ms
+
+
+def test_weights_come_and_go_while_the_device_is_with_others(device: LentDevice) -> None:
+    model, seen = FakeWhisper(), []
+
+    def load() -> FakeWhisper:
+        device.await_idle()
+        seen.append("load")
+        return model
+
+    begin = model.begin
+
+    def begin_idle(*arguments: Any) -> Any:  # it may have to bring in weights of its own
+        device.await_idle()
+        seen.append("begin")
+        return begin(*arguments)
+
+    model.begin = begin_idle  # type: ignore[method-assign]
+    service = SpeechService(lambda: Checkpoint("tiny/whisper", load), device=device)
+    service.residency._on_unload = lambda: (device.await_idle(), seen.append("unload"))
+    service.transcribe(tone(1.0), Order())
+    assert seen == ["load", "begin", "unload"]
+    seen.clear()
+    session = Session(service, Order())
+    session.append(tone(1.0))
+    session.finish()
+    session.close()
+    assert seen == ["load", "begin", "unload"]
+    assert device.steps > 2  # the takes themselves did borrow it
 
 
 def test_resident_weights_stay() -> None:

@@ -15,6 +15,11 @@ import torch.nn.functional as F
 
 from stoker.kernels import native
 from stoker.kernels.activations import NATIVE, NATIVE_NONE, Activation
+from stoker.kernels.fill import blocks
+from stoker.kernels.packed import SCALAR_TYPES
+from stoker.kernels.quantized import as_dense
+from stoker.kernels.source import InMemory, MatrixSource
+from stoker.kernels.storage import Allocate, plain
 
 _TILE, _BLOCK = 16, 128  # kTile and kBlock in native/int16.cpp
 
@@ -35,18 +40,28 @@ class Affine(Protocol):
 
 
 def affine(
-    weight: torch.Tensor, bias: torch.Tensor | None, dtype: torch.dtype, *, on_team: bool = False
+    weight: torch.Tensor | MatrixSource,
+    bias: torch.Tensor | None,
+    dtype: torch.dtype,
+    *,
+    on_team: bool = False,
+    memory: Allocate = plain,
 ) -> Affine:
-    """The layer of `weight` float32 [N, K] and `bias` float32 [N], whose products are made in `dtype`.
+    """The layer of `weight` [N, K] and `bias` [N], of any float type, whose products are made in `dtype`. A
+    source is read a block of rows at a time.
 
     dtype    torch.int16: in integers, rounded at a four-thousandth of the largest weight of a row; float32
              where there are no native kernels, or not on the CPU.
+    memory   where those integers live
     on_team  whether such integer products use all of the kernels' threads, or the calling one alone
     """
     if dtype == torch.int16:
-        if native.library() is not None and weight.device.type == "cpu":
-            return Int16Affine(weight, bias, on_team=on_team)
+        on_cpu = not isinstance(weight, torch.Tensor) or weight.device.type == "cpu"
+        if native.library() is not None and on_cpu:
+            return Int16Affine(weight, bias, on_team=on_team, memory=memory)
         dtype = torch.float32
+    if not isinstance(weight, torch.Tensor):
+        weight = as_dense(weight.read(0, weight.shape[0]))
     return DenseAffine(weight, bias, dtype)
 
 
@@ -82,21 +97,32 @@ class Int16Affine:
     """In 16-bit integers by native/int16.cpp: half of float32's memory and up to twice its speed. The native
     kernels must be there. Several threads may call at once."""
 
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, *, on_team: bool = False) -> None:
+    def __init__(
+        self,
+        weight: torch.Tensor | MatrixSource,
+        bias: torch.Tensor | None,
+        *,
+        on_team: bool = False,
+        memory: Allocate = plain,
+    ) -> None:
         library = native.library()
         assert library is not None
         self._library = library
         self._on_team = on_team
         self.out_features, num_columns = weight.shape
-        rows = -(-self.out_features // _TILE) * _TILE
+        num_rows = -(-self.out_features // _TILE) * _TILE
         columns = -(-num_columns // _BLOCK) * _BLOCK
-        self._codes = torch.zeros(rows * columns, dtype=torch.int16)
-        self._scales = torch.zeros(rows)
+        self._codes = memory(num_rows * columns * torch.int16.itemsize)
+        self._scales = torch.zeros(num_rows)
         self._bias = None if bias is None else bias.float().contiguous()
         self._matrix = _Int16Matrix(*weight.shape, self._codes.data_ptr(), self._scales.data_ptr())
         self._pointer = ctypes.addressof(self._matrix)
-        weight = weight.float().contiguous()
-        library.stoker_int16_pack(self._pointer, 0, self.out_features, weight.data_ptr())
+        source = InMemory(weight) if isinstance(weight, torch.Tensor) else weight
+        for first, last in blocks(source):
+            rows = as_dense(source.read(first, last)).contiguous()
+            kind = SCALAR_TYPES[rows.dtype]
+            library.stoker_int16_pack(self._pointer, first, last - first, rows.data_ptr(), kind)
+            source.release(first, last)
         self.nbytes = self._codes.nbytes + self._scales.nbytes + (0 if bias is None else bias.nbytes)
 
     def __call__(

@@ -34,24 +34,25 @@ class Filler:
 
     def add(self, packed: PackedLinear, source: MatrixSource) -> None:
         """`packed` may be used once `finish` has returned."""
-        blocks = [self._pool.submit(_copy, packed, source, *rows) for rows in _blocks(source)]
-        self._pending.append((packed, source, blocks))
+        copies = [self._pool.submit(_copy, packed, source, *rows) for rows in blocks(source)]
+        self._pending.append((packed, source, copies))
 
     def finish(self) -> None:
         """Waits for everything added. Raises what a source raised."""
         pending, self._pending = self._pending, []
-        for packed, source, blocks in pending:
-            overflows = [isinstance(error, ScaleOverflow) for block in blocks if (error := block.exception())]
+        for packed, source, copies in pending:
+            overflows = [isinstance(error, ScaleOverflow) for copy in copies if (error := copy.exception())]
             if any(overflows):
                 packed.widen_scales()
-                for rows in _blocks(source):
+                for rows in blocks(source):
                     _copy(packed, source, *rows)
             else:
-                for block in blocks:
-                    block.result()
+                for copy in copies:
+                    copy.result()
 
 
-def _blocks(source: MatrixSource) -> Iterator[tuple[int, int]]:
+def blocks(source: MatrixSource) -> Iterator[tuple[int, int]]:
+    """First rows of pieces of it, and the rows behind their last ones."""
     rows, columns = source.shape
     step = max(TILE, _BLOCK_ELEMENTS // max(1, columns) // TILE * TILE)
     for first in range(0, rows, step):

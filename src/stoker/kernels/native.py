@@ -17,7 +17,7 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 
-INTERFACE = 1  # stoker_interface in team.cpp
+INTERFACE = 2  # stoker_interface in team.cpp
 F32, F16, BF16 = 0, 1, 2  # ScalarType in common.h
 
 
@@ -67,9 +67,10 @@ _SIGNATURES = {
     "stoker_team_new": ([c_int32], c_void_p),
     "stoker_team_free": ([c_void_p], None),
     "stoker_qlinear": ([c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_int32], None),
-    "stoker_int16_pack": ([c_void_p, c_int64, c_int64, c_void_p], None),
+    "stoker_int16_pack": ([c_void_p, c_int64, c_int64, c_void_p, c_int32], None),
     "stoker_int16_linear": ([c_void_p] * 3 + [c_int64] + [c_void_p] * 2 + [c_int32, c_void_p], None),
     "stoker_encoder_attend": ([c_void_p, c_void_p], None),
+    "stoker_qpack_dense": ([c_void_p, c_int64, c_int64, c_void_p, c_int32], c_int32),
     "stoker_qpack": ([c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_void_p], None),
     "stoker_qrows": ([c_void_p, c_void_p, c_int64, c_void_p], None),
     "stoker_scratch_new": ([], c_void_p),

@@ -12,12 +12,12 @@ from dataclasses import replace
 import torch
 
 from stoker.kernels import native
-from stoker.kernels.quantized import QuantizedTensor, Weight, cast_scales
+from stoker.kernels.quantized import QuantizedTensor, ScaleOverflow, Weight, cast_scales
 from stoker.kernels.source import Form, QuantizedForm
 from stoker.kernels.storage import Allocate, plain
 
 TILE = 16  # output rows in a record
-_SCALAR_TYPES = {torch.float32: native.F32, torch.float16: native.F16, torch.bfloat16: native.BF16}
+SCALAR_TYPES = {torch.float32: native.F32, torch.float16: native.F16, torch.bfloat16: native.BF16}
 
 
 class PackedMatrix:
@@ -47,7 +47,7 @@ class PackedMatrix:
         self.element = element
         self.nbytes = data.nbytes
         self.planes = planes
-        self.matrix = native.QMatrix(*shape, bits, group_size, _SCALAR_TYPES[element], 0, data.data_ptr())
+        self.matrix = native.QMatrix(*shape, bits, group_size, SCALAR_TYPES[element], 0, data.data_ptr())
         self.pointer = ctypes.addressof(self.matrix)
 
     @property
@@ -100,6 +100,16 @@ class PackedQuantizedLinear(PackedMatrix):
             self.pointer, first, codes.shape[0], codes.data_ptr(), scales.data_ptr(), biases.data_ptr()
         )
 
+    def store_quantizing(self, first: int, block: torch.Tensor) -> None:
+        """`store` of models/quantize.py's `quantize` of a dense block, in one pass and with no copy in
+        between. The form is 8 bits with float16 scales; raises ScaleOverflow where those are too narrow."""
+        assert self._form.bits == 8
+        assert self.element == torch.float16
+        block = block.contiguous()
+        kind = SCALAR_TYPES[block.dtype]
+        if not self._library.stoker_qpack_dense(self.pointer, first, block.shape[0], block.data_ptr(), kind):
+            raise ScaleOverflow("the weights' scales do not fit torch.float16")
+
     def widen_scales(self) -> None:
         shape = (self.out_features, self.in_features)
         form = replace(self._form, scale_dtype=torch.float32)
@@ -140,9 +150,9 @@ def can_pack(shape: tuple[int, int], form: Form, dtype: torch.dtype, device: tor
     if native.library() is None or device.type != "cpu" or dtype != torch.float32:
         return False
     if isinstance(form, torch.dtype):
-        return form in _SCALAR_TYPES
+        return form in SCALAR_TYPES
     return (
-        form.scale_dtype in _SCALAR_TYPES
+        form.scale_dtype in SCALAR_TYPES
         and form.group_size in (16, 32, 64, 128)
         and shape[1] % form.group_size == 0
     )

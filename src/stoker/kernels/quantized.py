@@ -50,6 +50,11 @@ class QuantizedTensor:
 Weight = torch.Tensor | QuantizedTensor
 
 
+def as_dense(weight: Weight) -> torch.Tensor:
+    """The matrix without groups, in a float type."""
+    return weight if isinstance(weight, torch.Tensor) else weight.dequantize()
+
+
 def slice_rows(weight: Weight, rows: slice | torch.Tensor) -> Weight:
     """The same matrix with only some output rows (a view for a slice)."""
     if isinstance(weight, torch.Tensor):

@@ -7,6 +7,7 @@ translates fewer addresses and prefetches across page borders: 20 % more bytes a
 from __future__ import annotations
 
 import mmap
+import threading
 from collections.abc import Callable
 
 import torch
@@ -23,20 +24,22 @@ def plain(num_bytes: int) -> torch.Tensor:
 
 
 class LargePages:
-    """Hands out memory piece by piece. A region goes when the last of its pieces does."""
+    """Hands out memory piece by piece, to any thread. A region goes when the last of its pieces does."""
 
     def __init__(self) -> None:
         self._region = torch.empty(0, dtype=torch.uint8)
         self._used = 0
+        self._lock = threading.Lock()
 
     def __call__(self, num_bytes: int) -> torch.Tensor:
         if not hasattr(mmap, "MADV_HUGEPAGE"):
             return plain(num_bytes)
-        if self._used + num_bytes > self._region.nbytes:
-            self._region = _reserve(max(num_bytes, _REGION_BYTES))
-            self._used = 0
-        piece = self._region[self._used : self._used + num_bytes]
-        self._used += -(-num_bytes // _ALIGNMENT) * _ALIGNMENT
+        with self._lock:
+            if self._used + num_bytes > self._region.nbytes:
+                self._region = _reserve(max(num_bytes, _REGION_BYTES))
+                self._used = 0
+            piece = self._region[self._used : self._used + num_bytes]
+            self._used += -(-num_bytes // _ALIGNMENT) * _ALIGNMENT
         return piece
 
 

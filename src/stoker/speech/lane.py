@@ -67,6 +67,15 @@ class Lane:
             self._give_back()
             self._borrow()
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """By the holder: work that leaves the device to the others, like bringing weights in."""
+        self._give_back()
+        try:
+            yield
+        finally:
+            self._borrow()
+
     def wake(self) -> None:
         """Something that a `should_stop` looks at has changed."""
         with self._changed:

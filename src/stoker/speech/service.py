@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -122,10 +122,10 @@ class SpeechService:
         started = time.perf_counter()
         model_id = self.checkpoint().id
         try:
-            with self.lane.hold(should_stop):
-                return _OneTake(self, samples, order, should_stop, started).run(
-                    model_id, on_segment, on_progress
-                )
+            # The weights go when the device is the others' again.
+            with ExitStack() as weights, self.lane.hold(should_stop):
+                take = _OneTake(self, samples, order, should_stop, started, weights)
+                return take.run(model_id, on_segment, on_progress)
         except (StokerError, MemoryError):
             raise
         except Exception as error:
@@ -163,12 +163,14 @@ class _OneTake:
         order: Order,
         should_stop: Callable[[], bool],
         started: float,
+        weights: ExitStack,  # closed after the take
     ) -> None:
         self._service = service
         self._samples = samples
         self._order = order
         self._should_stop = should_stop
         self._started = started
+        self._weights = weights
 
     def run(self, model_id: str, on_segment: OnSegment | None, on_progress: OnProgress | None) -> Outcome:
         duration_s = seconds(len(self._samples))
@@ -177,13 +179,14 @@ class _OneTake:
         if report is not None and not report.speech:
             transcript = silent_transcript(self._order.options, duration_s)
         else:
-            with self._service.residency.use() as lease:
-                began = time.perf_counter()
-                load_ms = lease.load_ms
-                transcript = self._transcribe(
-                    lease.model, report.trimmed if report else None, on_segment, on_progress
-                )
-                transcribe_ms = (time.perf_counter() - began) * 1000
+            with self._service.lane.aside():
+                lease = self._weights.enter_context(self._service.residency.use())
+            load_ms = lease.load_ms
+            began = time.perf_counter()
+            transcript = self._transcribe(
+                lease.model, report.trimmed if report else None, on_segment, on_progress
+            )
+            transcribe_ms = (time.perf_counter() - began) * 1000
         total_ms = (time.perf_counter() - self._started) * 1000
         return Outcome(
             model=model_id,
@@ -199,7 +202,9 @@ class _OneTake:
         if options is None:
             return None, None
         began = time.perf_counter()
-        spans = speech_spans(self._samples, options, self._service.network(), self._between)
+        with self._service.lane.aside():
+            network = self._service.network()
+        spans = speech_spans(self._samples, options, network, self._between)
         trimmed = _widened(spans, len(self._samples)) if self._order.trim and spans else None
         report = VadReport(bool(spans), tuple(spans), trimmed)
         return (time.perf_counter() - began) * 1000, report
@@ -228,7 +233,8 @@ class _OneTake:
                 on_segment(placed(segment))
 
         with torch.inference_mode():
-            take = model.begin(options, on_placed)
+            with self._service.lane.aside():  # the reference arithmetic has weights of its own to bring in
+                take = model.begin(options, on_placed)
             for at in range(start, end, FEED_SAMPLES):
                 take.feed(self._samples[at : min(at + FEED_SAMPLES, end)])
                 self._between()

@@ -11,7 +11,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -61,10 +60,7 @@ class Session:
         self._pump_planned = False
         self._error: StokerError | None = None
         self._transcribe_ms = self._vad_ms = 0.0
-        self._lease: Lease
-        # Weights that are in memory already need not wait until it is our turn.
-        with nullcontext() if service.residency.stats.resident else service.lane.hold():
-            self._lease = service.residency.acquire()
+        self._lease: Lease = service.residency.acquire()  # beside whatever the device computes
         try:
             model = self._lease.model
             options = replace(order.options, language=model.language_code(order.options.language))

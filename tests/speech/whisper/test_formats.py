@@ -49,8 +49,8 @@ def test_encoder_and_logits_equal_transformers(
     mel = torch.randn(tiny.NUM_MELS, 2 * tiny.AUDIO_CTX, generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
         theirs = reference(input_features=mel[None], decoder_input_ids=torch.tensor([TOKENS]))
-        audio = model.encoder(faithful=faithful)(mel)
-        decoder = model.decoder(faithful=faithful)
+        audio = model.networks(faithful=faithful).encoder(mel)
+        decoder = model.networks(faithful=faithful).decoder
         window = Window(decoder, decoder.cross(audio), 2)
         prompt = decoder.logits(window.begin(TOKENS[:5]))
         window.select([0, 0])  # two rows that share their beginning
@@ -65,7 +65,7 @@ def test_encoder_and_logits_equal_transformers(
 def test_the_native_encoder_stays_close_to_its_definition(tmp_path: Path) -> None:
     """Heads of 16, so that the kernels take them: 13-bit codes against float32."""
     model = load_whisper(tiny.write_hf(tiny.tiny_reference(width=16 * tiny.HEADS), tmp_path / "checkpoint"))
-    fast, exact = model.encoder(faithful=False), model.encoder(faithful=True)
+    fast, exact = model.networks(faithful=False).encoder, model.networks(faithful=True).encoder
     assert fast.is_native == (native.library() is not None)
     assert not exact.is_native
     mel = torch.randn(tiny.NUM_MELS, 2 * tiny.AUDIO_CTX, generator=torch.Generator().manual_seed(1))
@@ -76,8 +76,8 @@ def test_the_native_encoder_stays_close_to_its_definition(tmp_path: Path) -> Non
 def test_rows_that_part_do_not_disturb_each_other(tiny_model: Any, reference: Any) -> None:
     mel = torch.randn(tiny.NUM_MELS, 2 * tiny.AUDIO_CTX, generator=torch.Generator().manual_seed(2))
     with torch.inference_mode():
-        decoder = tiny_model.decoder(faithful=True)
-        window = Window(decoder, decoder.cross(tiny_model.encoder(faithful=True)(mel)), 3)
+        decoder = tiny_model.networks(faithful=True).decoder
+        window = Window(decoder, decoder.cross(tiny_model.networks(faithful=True).encoder(mel)), 3)
         window.begin(TOKENS[:3])
         window.select([0, 0, 0])
         window.step([1, 2, 3])
@@ -122,8 +122,8 @@ def test_a_tokenizer_is_found_beside_other_checkpoints(
     monkeypatch.setenv("STOKER_HOME", str(tmp_path / "home"))
     (folder / "tokenizer.json").unlink()
     with pytest.raises(CorruptModel, match=r"no tokenizer\.json"):
-        open_whisper(folder)
+        load_whisper(folder)
     snapshot = cache / "models--openai--whisper-small" / "snapshots" / "1"
     tiny.write_common(snapshot)
-    assert open_whisper(folder).tokenizer.token_to_id("<|startoftranscript|>") == 257
+    assert open_whisper(folder).read_tokenizer().token_to_id("<|startoftranscript|>") == 257
     shutil.rmtree(cache)

@@ -45,6 +45,31 @@ def test_languages_of_this_checkpoint(tokenizer: WhisperTokenizer) -> None:
         assert caught.value.param == "language"
 
 
+class EnglishOnly:
+    """The ids of openai/whisper-base.en's control tokens, which list languages it was not trained with."""
+
+    _NAMES = ("startoftranscript", "en", "de", "translate", "transcribe", "startoflm", "startofprev")
+    _IDS = {"<|endoftext|>": 50256, "<|nocaptions|>": 50361, "<|notimestamps|>": 50362} | {
+        f"<|{name}|>": 50257 + at for at, name in enumerate(_NAMES)
+    }
+
+    def token_to_id(self, name: str) -> int | None:
+        return self._IDS.get(name)
+
+
+@pytest.mark.parametrize("language", [None, "auto", "", "en", "EN", "English", "en-US"])
+def test_an_english_only_checkpoint_hears_english(language: str | None) -> None:
+    tokenizer = WhisperTokenizer(EnglishOnly())  # type: ignore[arg-type]
+    assert tokenizer.language_code(language) == "en"
+    assert tokenizer.start_sequence("en", "transcribe", False) == [50257]
+
+
+@pytest.mark.parametrize("language", ["de", "German", "xx"])
+def test_an_english_only_checkpoint_refuses_others(language: str) -> None:
+    with pytest.raises(InvalidRequest, match=rf"unsupported language: {language} \(this model knows en\)"):
+        WhisperTokenizer(EnglishOnly()).language_code(language)  # type: ignore[arg-type]
+
+
 def test_start_sequences(tokenizer: WhisperTokenizer) -> None:
     assert tokenizer.start_sequence("de", "translate", False) == [257, 259, 261]
     assert tokenizer.start_sequence("en", "transcribe", True) == [257, 258, 262, 266]

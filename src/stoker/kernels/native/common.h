@@ -111,6 +111,22 @@ static inline v8f load8_as(const void* p, int32_t type, int64_t index) {
   return bfloat8((const uint16_t*)p + index);
 }
 
+static inline float scalar_as(const void* p, int32_t type, int64_t index) {
+  if (type == kF32) return ((const float*)p)[index];
+  const uint16_t v = ((const uint16_t*)p)[index];
+  return type == kF16 ? half_to_float(v) : bfloat_to_float(v);
+}
+
+// `count` values from `first` on, as float.
+static inline void widen(const void* p, int32_t type, int64_t first, int64_t count, float* to) {
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const v8f v = load8_as(p, type, first + i);
+    memcpy(to + i, &v, sizeof v);
+  }
+  for (; i < count; ++i) to[i] = scalar_as(p, type, first + i);
+}
+
 static inline int64_t scalar_bytes(int32_t type) { return type == kF32 ? 4 : 2; }
 
 static inline float sum8(v8f v) {

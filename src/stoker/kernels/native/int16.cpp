@@ -133,23 +133,26 @@ EXPORT void stoker_int16_linear(Team* team, const Int16Matrix* w, const float* x
   else int16_job(0, 1, &job);
 }
 
-// Rounds rows `first`.. of a float32 matrix [count, k] into zeroed memory. Raises nothing: what is no number gets
-// a scale that is none.
-EXPORT void stoker_int16_pack(const Int16Matrix* w, int64_t first, int64_t count, const float* rows) {
-  int16_t* codes = (int16_t*)w->codes;
+// Rounds rows `first`.. (a multiple of 16) of a matrix [count, k] of a ScalarType into zeroed memory. Raises nothing:
+// what is no number gets a scale that is none.
+EXPORT void stoker_int16_pack(const Int16Matrix* w, int64_t first, int64_t count, const void* rows, int32_t type) {
+  static thread_local std::vector<float> wide;
+  static thread_local std::vector<int16_t> codes;
   float* scales = (float*)w->scales;
-  const int64_t columns = w->columns();
-  for (int64_t i = 0; i < count; ++i) {
-    const float* row = rows + i * w->k;
-    float top = 0, spoiled = 0;
-    for (int64_t c = 0; c < w->k; ++c) {
-      top = fabsf(row[c]) > top ? fabsf(row[c]) : top;
-      spoiled += row[c] * 0.0f;
+  const int64_t columns = w->columns(), pairs = columns / 2;
+  wide.assign(columns, 0);
+  codes.resize(kTile * columns);
+  for (int64_t top = 0; top < count; top += kTile) {
+    const int64_t here = count - top < kTile ? count - top : kTile;
+    for (int64_t lane = 0; lane < here; ++lane) {
+      widen(rows, type, (top + lane) * w->k, w->k, wide.data());
+      scales[first + top + lane] = quantize_block(wide.data(), columns, columns, codes.data() + lane * columns);
     }
-    const int64_t n = first + i;
-    scales[n] = top / kLargest + spoiled;
-    const float inverse = top > 0 ? kLargest / top : 0;
-    int16_t* to = codes + n / kTile * kTile * columns + n % kTile * 2;
-    for (int64_t c = 0; c < w->k; ++c) to[c / 2 * 2 * kTile + c % 2] = (int16_t)lrintf(row[c] * inverse);
+    int16_t* tile = (int16_t*)w->tile((first + top) / kTile);
+    for (int64_t pair = 0; pair < pairs; ++pair) {
+      for (int64_t lane = 0; lane < here; ++lane) {
+        memcpy(tile + (pair * kTile + lane) * 2, codes.data() + lane * columns + pair * 2, 2 * sizeof(int16_t));
+      }
+    }
   }
 }

@@ -14,7 +14,8 @@ static const int kRegisterRows = 6;  // times two vectors of outputs: twelve of 
 static const int kRegisterRows = 2;
 #endif
 
-// Codes of `count` values, filled up with zeros to `size`, a multiple of 16 and at most kBlock; returns their scale.
+// Codes of `count` values, filled up with zeros to `size`, a multiple of 16; returns their scale. When there is
+// something to fill up, `size` is at most kBlock.
 static inline float quantize_block(const float* x, int64_t count, int64_t size, int16_t* codes) {
   alignas(32) float filled[kBlock];
   if (count < size) {

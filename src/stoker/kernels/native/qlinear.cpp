@@ -371,15 +371,13 @@ EXPORT void stoker_qlinear(Team* team, const QMatrix* w, const float* x, int64_t
   team_run(team, product, &job);
 }
 
-// Packs rows first..first+count-1 (first a multiple of 16) from plain codes (two columns a byte for
-// 4 bits, the even one in the low nibble), scales and biases, each pointing at row `first`.
 EXPORT void stoker_qpack(const QMatrix* w, int64_t first, int64_t count, const uint8_t* codes, const uint8_t* scales,
                          const uint8_t* biases) {
   const int64_t scale_bytes = scalar_bytes(w->scale_type), row_bytes = w->k * w->bits / 8, groups = w->groups();
   for (int64_t tile = first / kTile; tile * kTile < first + count; ++tile) {
     for (int64_t g = 0; g < groups; ++g) {
       uint8_t* record = (uint8_t*)w->record(tile, g);
-      memset(record, 0, w->record_bytes());
+      if (tile * kTile + kTile > first + count) memset(record, 0, w->record_bytes());
       for (int64_t lane = 0; lane < kTile; ++lane) {
         const int64_t row = tile * kTile + lane - first;
         if (row >= count) break;
@@ -404,25 +402,19 @@ EXPORT void stoker_qpack(const QMatrix* w, int64_t first, int64_t count, const u
   }
 }
 
-static float scalar_at(const uint8_t* p, int32_t type, int64_t index) {
-  if (type == kF32) return ((const float*)p)[index];
-  const uint16_t v = ((const uint16_t*)p)[index];
-  return type == kF16 ? half_to_float(v) : bfloat_to_float(v);
-}
-
 // out [count, k] = rows ids of W, dequantized.
 EXPORT void stoker_qrows(const QMatrix* w, const int64_t* ids, int64_t count, float* out) {
   for (int64_t i = 0; i < count; ++i) {
     const int64_t tile = ids[i] / kTile, lane = ids[i] % kTile;
     if (w->dense()) {
-      for (int64_t c = 0; c < w->k; ++c) out[i * w->k + c] = scalar_at(w->record(tile, 0), w->scale_type, c * kTile + lane);
+      for (int64_t c = 0; c < w->k; ++c) out[i * w->k + c] = scalar_as(w->record(tile, 0), w->scale_type, c * kTile + lane);
       continue;
     }
     for (int64_t g = 0; g < w->groups(); ++g) {
       const uint8_t* record = w->record(tile, g);
       const uint8_t* tail = record + w->code_bytes();
-      const float scale = scalar_at(tail, w->scale_type, lane);
-      const float bias = scalar_at(tail + kTile * scalar_bytes(w->scale_type), w->scale_type, lane);
+      const float scale = scalar_as(tail, w->scale_type, lane);
+      const float bias = scalar_as(tail + kTile * scalar_bytes(w->scale_type), w->scale_type, lane);
       float* to = out + i * w->k + g * w->group;
       for (int64_t column = 0; column < w->group; ++column) {
         int32_t code;

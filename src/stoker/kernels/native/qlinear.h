@@ -47,3 +47,8 @@ struct Quantized8 {
 // for quantized matrices only.
 void qlinear_int8_tiles(const QMatrix& w, const Quantized8& x, float* out, int64_t ld, int64_t first, int64_t last);
 void qlinear_f32_tiles(const QMatrix& w, const float* x, int64_t m, float* out, int64_t ld, int64_t first, int64_t last);
+
+// Packs rows first..first+count-1 (first a multiple of 16) from plain codes (two columns a byte for
+// 4 bits, the even one in the low nibble), scales and biases, each pointing at row `first`.
+extern "C" void stoker_qpack(const QMatrix* w, int64_t first, int64_t count, const uint8_t* codes, const uint8_t* scales,
+                             const uint8_t* biases);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -11,7 +11,8 @@ import tokenizers
 import torch
 
 from stoker.errors import CorruptModel, ModelNotFound, UnsupportedModel
-from stoker.kernels.quantized import Weight
+from stoker.kernels.quantized import Weight, as_dense, concat
+from stoker.kernels.source import InMemory, MatrixSource, stack
 from stoker.models.formats.hf_folder import read_json, read_optional_json, read_tokenizer
 from stoker.models.formats.safetensors import SafetensorsCheckpoint
 from stoker.speech.whisper.dims import Dimensions, is_mlx_config, read_dimensions
@@ -27,32 +28,34 @@ class Weights(Protocol):
         """Raises CorruptModel when there is none."""
         ...
 
+    def matrix(self, name: str) -> MatrixSource:
+        """The same, a block of rows at a time."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class WhisperCheckpoint:
     dims: Dimensions
     weights: Weights
-    tokenizer: tokenizers.Tokenizer
+    read_tokenizer: Callable[[], tokenizers.Tokenizer]  # takes a tenth of a second; raises CorruptModel
     alignment_heads: tuple[tuple[int, int], ...]  # (layer, head) whose attention follows the sound
 
-    def weight(self, name: str) -> Weight:
-        return self.weights.get(name)
+    def matrix(self, name: str) -> MatrixSource:
+        return self.weights.matrix(name)
 
     def dense(self, name: str) -> torch.Tensor:
-        return self.as_dense(self.weights.get(name))
+        """In float32."""
+        return as_dense(self.weights.get(name)).float()
 
-    @staticmethod
-    def as_dense(weight: Weight) -> torch.Tensor:
-        return weight.float() if isinstance(weight, torch.Tensor) else weight.dequantize()
-
-    def stacked(self, module: str, names: Sequence[str]) -> tuple[list[Weight], torch.Tensor]:
+    def stacked(self, module: str, names: Sequence[str]) -> tuple[MatrixSource, torch.Tensor]:
         """Projections meant to be one product, and their biases one after another. Keys have no bias."""
-        weights = [self.weight(f"{module}.{name}.weight") for name in names]
+        parts = [self.matrix(f"{module}.{name}.weight") for name in names]
         biases = []
-        for name, weight in zip(names, weights, strict=True):
+        for name, part in zip(names, parts, strict=True):
             bias = f"{module}.{name}.bias"
-            biases.append(self.dense(bias) if bias in self.weights else torch.zeros(weight.shape[0]))
-        return weights, torch.cat(biases)
+            biases.append(self.dense(bias) if bias in self.weights else torch.zeros(part.shape[0]))
+        stacked = stack(parts) or InMemory(concat([part.read(0, part.shape[0]) for part in parts]))
+        return stacked, torch.cat(biases)
 
 
 def open_whisper(folder: Path) -> WhisperCheckpoint:
@@ -73,10 +76,13 @@ def open_whisper(folder: Path) -> WhisperCheckpoint:
         heads = read_optional_json(folder / "generation_config.json").get("alignment_heads")
     else:
         raise UnsupportedModel(f"{folder} holds no Whisper checkpoint")
-    tokenizer = (
-        read_tokenizer(folder)[0] if (folder / "tokenizer.json").exists() else find_tokenizer(folder, dims)
-    )
-    return WhisperCheckpoint(dims, weights, tokenizer, _alignment_heads(heads, dims, folder))
+
+    def read() -> tokenizers.Tokenizer:
+        if (folder / "tokenizer.json").exists():
+            return read_tokenizer(folder)[0]
+        return find_tokenizer(folder, dims)
+
+    return WhisperCheckpoint(dims, weights, read, _alignment_heads(heads, dims, folder))
 
 
 def _alignment_heads(heads: object, dims: Dimensions, folder: Path) -> tuple[tuple[int, int], ...]:

@@ -8,8 +8,8 @@ keys and values are read once for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,22 +17,20 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from stoker.kernels import native
 from stoker.kernels.affine import Affine, affine
-from stoker.kernels.linear import DenseLinear, PackedLinear, pack
-from stoker.kernels.quantized import Weight, concat
+from stoker.kernels.linear import PackedLinear
+from stoker.kernels.quantized import as_dense
+from stoker.kernels.source import MatrixSource
 from stoker.kv.base import LayerSpec, RowSpan
 from stoker.kv.blocks import BLOCK_SIZE, BlockTable
 from stoker.kv.paged import PagedKV
 from stoker.kv.paged_native import paged_kv
-from stoker.models.quantize import group_size_for, quantize
 from stoker.speech.whisper.checkpoint import WhisperCheckpoint
 from stoker.speech.whisper.encoder import Norm
+from stoker.speech.whisper.packing import Packing
 
 _PREFIX = "model.decoder."
-# The fast path's matrices are int8 in groups, activations two planes of int8 (16 bits): at one row 2.5 times
-# as fast as float16 weights, 0.5 % off them; the rounding of activations adds nothing to that.
-_INT8_PLANES = 2
+EMBEDDING = f"{_PREFIX}embed_tokens.weight"
 _MAX_GROUP = 64  # query heads per key head in one attention call
 
 
@@ -78,18 +76,19 @@ class Decoder:
         device: torch.device,
         *,
         faithful: bool,
-        num_threads: int = 1,  # that build it
+        packing: Packing,
+        embedding: Callable[[], PackedLinear],  # asked for when all else is there
+        pool: Executor,  # that helps to build it
     ) -> None:
         self.dims = checkpoint.dims
         self._device = device
         self._faithful = faithful
         self.cache_dtype = torch.float32 if faithful or device.type != "cpu" else torch.float16
+        self._packing = packing
+        layers = pool.map(partial(self._layer, checkpoint), range(self.dims.text_layers))
         self._positions = checkpoint.dense(f"{_PREFIX}embed_positions.weight").to(device)  # [text_ctx, W]
-        # Quantizing is most of what loading takes; the embedding is as much work as all layers of base.
-        with ThreadPoolExecutor(num_threads, thread_name_prefix="load") as pool:
-            embedding = pool.submit(self._pack, checkpoint.weight(f"{_PREFIX}embed_tokens.weight"))
-            layers = pool.map(partial(self._layer, checkpoint), range(self.dims.text_layers))
-            self._embedding, self._layers = embedding.result(), list(layers)
+        self._layers = list(layers)
+        self._embedding = embedding()
         self._norm = self._read_norm(checkpoint, "layer_norm")
         head_dim = self.dims.width // self.dims.text_heads
         self.layer_specs = [LayerSpec(self.dims.text_heads, head_dim)] * self.dims.text_layers
@@ -98,43 +97,37 @@ class Decoder:
         for layer in self._layers:
             self.nbytes += sum(getattr(layer, name).nbytes for name in DecoderLayer.__slots__)
 
-    def _pack(self, weight: Weight) -> PackedLinear:
-        if not self._faithful and self._device.type == "cpu" and native.library() is not None:
-            group_size = group_size_for(weight.shape[1])
-            if isinstance(weight, torch.Tensor) and group_size is not None:
-                weight = quantize(weight, 8, group_size)
-            return pack(weight, torch.float32, self._device, int8_planes=_INT8_PLANES)
-        rows, columns = weight.shape
-        dense = DenseLinear((rows, columns), torch.float32, self._device)
-        dense.store(0, weight if isinstance(weight, torch.Tensor) else weight.dequantize())
-        return dense
-
     def _read_norm(self, checkpoint: WhisperCheckpoint, name: str) -> Norm:
         weight, bias = (checkpoint.dense(f"{_PREFIX}{name}.{leaf}") for leaf in ("weight", "bias"))
         return Norm(weight.to(self._device), bias.to(self._device))
 
     def _linear(self, checkpoint: WhisperCheckpoint, name: str) -> Linear:
-        matrix = self._pack(checkpoint.weight(f"{_PREFIX}{name}.weight"))
+        matrix = self._packing(checkpoint.matrix(f"{_PREFIX}{name}.weight"))
         return Linear(matrix, checkpoint.dense(f"{_PREFIX}{name}.bias").to(self._device))
 
     def _layer(self, checkpoint: WhisperCheckpoint, index: int) -> DecoderLayer:
         name = f"layers.{index}."
         own, own_bias = checkpoint.stacked(f"{_PREFIX}{name}self_attn", ("q_proj", "k_proj", "v_proj"))
         cross, cross_bias = checkpoint.stacked(f"{_PREFIX}{name}encoder_attn", ("k_proj", "v_proj"))
-        dense = torch.cat([checkpoint.as_dense(weight) for weight in cross])
-        products = torch.float32 if self._faithful else torch.int16
         return DecoderLayer(
             self._read_norm(checkpoint, f"{name}self_attn_layer_norm"),
-            Linear(self._pack(concat(own)), own_bias.to(self._device)),
+            Linear(self._packing(own), own_bias.to(self._device)),
             self._linear(checkpoint, f"{name}self_attn.out_proj"),
             self._read_norm(checkpoint, f"{name}encoder_attn_layer_norm"),
             self._linear(checkpoint, f"{name}encoder_attn.q_proj"),
-            affine(dense.to(self._device), cross_bias.to(self._device), products, on_team=True),
+            self._cross(cross, cross_bias),
             self._linear(checkpoint, f"{name}encoder_attn.out_proj"),
             self._read_norm(checkpoint, f"{name}final_layer_norm"),
             self._linear(checkpoint, f"{name}fc1"),
             self._linear(checkpoint, f"{name}fc2"),
         )
+
+    def _cross(self, weight: MatrixSource, bias: torch.Tensor) -> Affine:
+        products = torch.float32 if self._faithful else torch.int16
+        dense: torch.Tensor | MatrixSource = weight
+        if self._device.type != "cpu":
+            dense, bias = as_dense(weight.read(0, weight.shape[0])).to(self._device), bias.to(self._device)
+        return affine(dense, bias, products, on_team=True, memory=self._packing.memory)
 
     def cross(self, audio: torch.Tensor) -> CrossCache:
         """audio [S, W] -> its keys and values in every layer."""

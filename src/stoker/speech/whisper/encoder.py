@@ -13,6 +13,9 @@ import torch.nn.functional as F
 
 from stoker.kernels.affine import Affine, affine
 from stoker.kernels.encoder_attention import attend_sequences, can_attend
+from stoker.kernels.quantized import as_dense
+from stoker.kernels.source import MatrixSource
+from stoker.kernels.storage import LargePages
 from stoker.speech.whisper.checkpoint import WhisperCheckpoint
 
 _PREFIX = "model.encoder."
@@ -68,6 +71,7 @@ class Encoder:
         # On the kernels' threads; otherwise on torch's.
         self.is_native = not faithful and can_attend(self._dims.width // self._dims.audio_heads, device)
         self._products = torch.int16 if self.is_native else torch.float32
+        self._memory = LargePages()
         self._conv1 = self._convolution(checkpoint, "conv1", stride=1)
         self._conv2 = self._convolution(checkpoint, "conv2", stride=2)
         self._positions = checkpoint.dense(f"{_PREFIX}embed_positions.weight").to(device)  # [S, W]
@@ -88,19 +92,23 @@ class Encoder:
         bias = checkpoint.dense(f"{_PREFIX}{name}.bias")
         return Convolution(self._affine(weight.transpose(1, 2).flatten(1), bias), stride)
 
-    def _affine(self, weight: torch.Tensor, bias: torch.Tensor) -> Affine:
-        return affine(weight.to(self._device), bias.to(self._device), self._products, on_team=True)
+    def _affine(self, weight: torch.Tensor | MatrixSource, bias: torch.Tensor) -> Affine:
+        if self._device.type != "cpu":
+            if not isinstance(weight, torch.Tensor):
+                weight = as_dense(weight.read(0, weight.shape[0]))
+            weight, bias = weight.to(self._device), bias.to(self._device)
+        return affine(weight, bias, self._products, on_team=True, memory=self._memory)
 
     def _layer(self, checkpoint: WhisperCheckpoint, index: int) -> EncoderLayer:
         def linear(name: str) -> Affine:
             prefix = f"{_PREFIX}layers.{index}.{name}"
-            return self._affine(checkpoint.dense(f"{prefix}.weight"), checkpoint.dense(f"{prefix}.bias"))
+            return self._affine(checkpoint.matrix(f"{prefix}.weight"), checkpoint.dense(f"{prefix}.bias"))
 
         name = f"layers.{index}."
-        weights, biases = checkpoint.stacked(f"{_PREFIX}{name}self_attn", ("q_proj", "k_proj", "v_proj"))
+        qkv, qkv_bias = checkpoint.stacked(f"{_PREFIX}{name}self_attn", ("q_proj", "k_proj", "v_proj"))
         return EncoderLayer(
             self._read_norm(checkpoint, f"{name}self_attn_layer_norm"),
-            self._affine(torch.cat([checkpoint.as_dense(weight) for weight in weights]), biases),
+            self._affine(qkv, qkv_bias),
             linear("self_attn.out_proj"),
             self._read_norm(checkpoint, f"{name}final_layer_norm"),
             linear("fc1"),

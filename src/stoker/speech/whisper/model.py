@@ -6,17 +6,26 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
 
 from stoker.speech.types import Cancelled, Segment, TranscribeOptions, Transcript
 from stoker.speech.whisper.checkpoint import WhisperCheckpoint, open_whisper
-from stoker.speech.whisper.decoder import CrossCache, Decoder, Window
+from stoker.speech.whisper.decoder import EMBEDDING, CrossCache, Decoder, Window
 from stoker.speech.whisper.encoder import Encoder
 from stoker.speech.whisper.mel import Samples
+from stoker.speech.whisper.packing import Packing
 from stoker.speech.whisper.take import Take
 from stoker.speech.whisper.tokenizer import WhisperTokenizer
+
+T = TypeVar("T")
+
+
+class Networks(NamedTuple):
+    encoder: Encoder
+    decoder: Decoder
 
 
 class WhisperModel:
@@ -27,19 +36,16 @@ class WhisperModel:
     ) -> None:
         self.dims = checkpoint.dims
         self.alignment_heads = checkpoint.alignment_heads
-        self.tokenizer = WhisperTokenizer(checkpoint.tokenizer)
         self.num_threads = num_threads
         self._device = device
         self._checkpoint = checkpoint  # maps the file: reading it again costs no memory until then
-        with ThreadPoolExecutor(1, thread_name_prefix="load") as beside:
-            encoder = beside.submit(Encoder, checkpoint, device, faithful=faithful)
-            self._decoders = {faithful: self._make_decoder(faithful)}
-            self._encoders = {faithful: encoder.result()}
+        self._networks: dict[bool, Networks] = {}
+        # Reading the tokenizer keeps the interpreter to itself, but packing hardly needs it.
+        self.tokenizer = WhisperTokenizer(self._load(faithful, checkpoint.read_tokenizer))
 
     @property
     def nbytes(self) -> int:
-        encoders = sum(encoder.nbytes for encoder in self._encoders.values())
-        return encoders + sum(decoder.nbytes for decoder in self._decoders.values())
+        return sum(encoder.nbytes + decoder.nbytes for encoder, decoder in self._networks.values())
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -50,19 +56,26 @@ class WhisperModel:
         Raises InvalidRequest for a language this model does not know."""
         return self.tokenizer.language_code(language)
 
-    def encoder(self, *, faithful: bool) -> Encoder:
-        """Made from the checkpoint when it is first asked for, as is the decoder."""
-        if faithful not in self._encoders:
-            self._encoders[faithful] = Encoder(self._checkpoint, self._device, faithful=faithful)
-        return self._encoders[faithful]
+    def networks(self, *, faithful: bool) -> Networks:
+        """Made from the checkpoint when they are first asked for."""
+        if faithful not in self._networks:
+            self._load(faithful, lambda: None)
+        return self._networks[faithful]
 
-    def decoder(self, *, faithful: bool) -> Decoder:
-        if faithful not in self._decoders:
-            self._decoders[faithful] = self._make_decoder(faithful)
-        return self._decoders[faithful]
-
-    def _make_decoder(self, faithful: bool) -> Decoder:
-        return Decoder(self._checkpoint, self._device, faithful=faithful, num_threads=self.num_threads)
+    def _load(self, faithful: bool, beside: Callable[[], T]) -> T:
+        """The networks, on all threads; also what `beside` returns."""
+        checkpoint, device = self._checkpoint, self._device
+        with ThreadPoolExecutor(self.num_threads, thread_name_prefix="load") as pool:
+            packing = Packing(device, faithful=faithful)
+            # The largest matrix begins, then the tokenizer, then everything else.
+            embedding = pool.submit(packing, checkpoint.matrix(EMBEDDING))
+            other = pool.submit(beside)
+            encoder = pool.submit(Encoder, checkpoint, device, faithful=faithful)
+            decoder = Decoder(
+                checkpoint, device, faithful=faithful, packing=packing, embedding=embedding.result, pool=pool
+            )
+            self._networks[faithful] = Networks(encoder.result(), decoder)
+            return other.result()
 
     def begin(self, options: TranscribeOptions, on_segment: Callable[[Segment], None] | None = None) -> Take:
         """A take to be fed and stepped by the caller, inside torch.inference_mode()."""

@@ -53,8 +53,7 @@ class Take:
         positions = min(options.audio_ctx or dims.audio_ctx, dims.audio_ctx)
         self._window_frames = positions * _POSITION_FRAMES
         self._mel = LogMel(dims.num_mels)
-        self._encoder = model.encoder(faithful=options.faithful)
-        self._decoder = model.decoder(faithful=options.faithful)
+        self._encoder, self._decoder = model.networks(faithful=options.faithful)
         complete_torch()
         generator = torch.Generator()
         if options.seed is None:

@@ -17,7 +17,8 @@ import torch
 
 from stoker.errors import CorruptModel, UnsupportedModel
 from stoker.kernels.quantized import QuantizedTensor, Weight, slice_rows
-from stoker.models.formats.mapped import MappedFile
+from stoker.kernels.source import InMemory, MatrixSource
+from stoker.models.formats.mapped import MappedFile, MappedMatrix
 from stoker.speech.whisper.dims import Dimensions
 
 _VERSION = 6
@@ -125,6 +126,15 @@ class Ctranslate2Weights:
             return whole
         rows = whole.shape[0] // parts
         return slice_rows(whole, slice(index * rows, (index + 1) * rows))
+
+    def matrix(self, name: str) -> MatrixSource:
+        variable, index, parts = _locate(name)
+        found = self._variables.get(variable)
+        if found is None or not found.dtype.is_floating_point or len(found.shape) != 2:
+            return InMemory(self.get(name))
+        rows, columns = found.shape[0] // parts, found.shape[1]
+        start = found.offset + index * rows * columns * found.dtype.itemsize
+        return MappedMatrix(self._file, start, (rows, columns), found.dtype)
 
     def _weight(self, name: str) -> Weight:
         stored = self._tensor(name)

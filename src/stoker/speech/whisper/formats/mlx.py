@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from stoker.kernels.quantized import Weight
+from stoker.kernels.source import MatrixSource
 from stoker.models.formats.mlx import MlxCheckpoint, is_mlx_quantized
 from stoker.models.formats.safetensors import Entry, SafetensorsCheckpoint
 from stoker.speech.whisper.dims import Dimensions
@@ -74,6 +75,9 @@ class MlxWeights:
         if isinstance(weight, torch.Tensor) and weight.dim() == 3:  # [out, taps, in]
             return weight.transpose(1, 2)
         return weight
+
+    def matrix(self, name: str) -> MatrixSource:
+        return self._checkpoint.matrix(translate(name))
 
 
 def open_mlx(folder: Path, config: Mapping[str, Any], dims: Dimensions) -> tuple[MlxWeights, object]:
