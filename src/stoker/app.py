@@ -136,12 +136,11 @@ def load_served_model(settings: Settings, entry: ModelEntry | None = None) -> Se
     kv = paged_kv(layers, num_blocks=num_blocks, dtype=numerics.kv, device=device)
     context = min(model.facts.max_context, kv.capacity_tokens, enforced or model.facts.max_context)
     text = replace(text, max_context=context, enforces_context=context == enforced)
-    native_kernels = device == "cpu" and native.library() is not None
-    if native_kernels:
+    if device == "cpu" and native.library() is not None:
         native.set_num_threads(threads)
         torch.set_num_threads(1)
     config = replace(
-        engine_config(settings, text, enforced=enforced, native_kernels=native_kernels),
+        engine_config(settings, text, enforced=enforced),
         disk=disk_config(
             settings,
             lambda root: namespace_of(
@@ -325,14 +324,8 @@ def kv_blocks(
     return max(1, min(wanted_blocks, room_bytes // (per_token * BLOCK_SIZE)))
 
 
-def engine_config(
-    settings: Settings, text: TextModel, *, enforced: int | None = None, native_kernels: bool = False
-) -> EngineConfig:
+def engine_config(settings: Settings, text: TextModel, *, enforced: int | None = None) -> EngineConfig:
     chosen: dict[str, Any] = {"prefill_chunk": settings.prefill_chunk} if settings.prefill_chunk else {}
-    if native_kernels:
-        # A step of a few tokens is as efficient per token as a large one there, so prefill beside
-        # decoding rows can go in slices small enough to leave them most of their speed.
-        chosen |= {"busy_chunk": 2, "pass_tokens": 4}
     return EngineConfig(
         max_rows=settings.batch,
         max_queued=settings.max_queued,

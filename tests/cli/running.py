@@ -8,6 +8,9 @@ import re
 import subprocess
 import threading
 import time
+from collections.abc import Callable
+
+Spawn = Callable[..., "subprocess.Popen[str]"]
 
 
 class Server:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cli.conftest import Run
-from tests.cli.running import Server
+from tests.cli.running import Server, Spawn
 from tests.embed.tiny import make_cross_encoder, make_embedding_model
 
 
@@ -109,9 +108,6 @@ def test_a_chat_model_that_is_named_is_the_one_that_is_used(
     assert code == 0, err
     assert not np.allclose(json.loads(named), json.loads(default), atol=0.1)
     assert stoker("embed", "--model", str(tiny_model), "--text", "hello")[1] == named
-
-
-Spawn = Callable[..., "subprocess.Popen[str]"]
 
 
 def post(server: Server, path: str, body: object) -> tuple[int, dict[str, object]]:

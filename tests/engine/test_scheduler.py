@@ -64,9 +64,19 @@ def run_step(scheduler, **kwargs):
     return work
 
 
-def scheduler_with(capacity=10_000, max_rows=8, chunk=32, busy_chunk=32, **kwargs):
+class Pacer:
+    """Allows the chunks it was told to, then the last for ever."""
+
+    def __init__(self, *chunks):
+        self.chunks = list(chunks)
+
+    def chunk(self):
+        return self.chunks.pop(0) if len(self.chunks) > 1 else self.chunks[0]
+
+
+def scheduler_with(capacity=10_000, max_rows=8, chunk=32, beside=(32,), **kwargs):
     return Scheduler(
-        CountedKV(capacity), max_rows=max_rows, prefill_chunk=chunk, busy_chunk=busy_chunk, **kwargs
+        CountedKV(capacity), max_rows=max_rows, prefill_chunk=chunk, pacer=Pacer(*beside), **kwargs
     )
 
 
@@ -93,24 +103,17 @@ def test_decoding_rows_are_in_every_step_beside_at_most_one_chunk():
         assert sum(count for _, count, _ in work if count > 1) <= 32
 
 
-@pytest.mark.parametrize(
-    ("pass_tokens", "chunks"),
-    [(1, [2, 2, 2, 2, 2, 3, 3, 4]), (4, [3, 2, 5, 4, 3, 6, 5, 4])],  # beside 1, 2, ... 8 rows
-)
-def test_beside_decoding_rows_the_chunk_is_half_their_number_and_fills_a_pass(pass_tokens, chunks):
-    scheduler = scheduler_with(chunk=32, busy_chunk=2, max_rows=9, pass_tokens=pass_tokens)
-    for i, expected in enumerate(chunks):
-        scheduler.add(make_row(prompt=2, name=f"d{i}"))
-        while any(row.num_pending > 1 for row in [*scheduler.running, *scheduler.waiting]):
-            run_step(scheduler)
-        scheduler.add(make_row(prompt=100, name="long"))
-        (chunk,) = [count for _, count, _ in run_step(scheduler) if count > 1]
-        assert chunk == expected
-        scheduler.remove(scheduler.running[-1])
+def test_beside_decoding_rows_a_prompt_gets_what_the_pacer_allows():
+    scheduler = scheduler_with(chunk=32, beside=(8, 0, 0, 100))
+    scheduler.add(make_row(prompt=4, name="early"))
+    run_step(scheduler)
+    scheduler.add(make_row(prompt=100, name="long"))
+    counts = [[count for _, count, _ in run_step(scheduler)] for _ in range(4)]
+    assert counts == [[1, 8], [1], [1], [1, 32]]
 
 
 def test_alone_a_prompt_gets_the_whole_chunk():
-    scheduler = scheduler_with(chunk=32, busy_chunk=3)
+    scheduler = scheduler_with(chunk=32, beside=(0,))
     scheduler.add(make_row(prompt=100, name="first"))
     assert run_step(scheduler)[0][1] == 32
 

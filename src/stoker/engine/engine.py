@@ -40,6 +40,7 @@ from stoker.engine.executor import Executor
 from stoker.engine.grammar import GrammarCompiler, RowMatcher
 from stoker.engine.handle import GenerationHandle
 from stoker.engine.loans import Loan, Loans, once
+from stoker.engine.pacing import PrefillPacer
 from stoker.engine.row import Row
 from stoker.engine.sampling import RowFailure, Sampled, SamplerRow
 from stoker.engine.scheduler import Scheduled, Scheduler, blocks_for
@@ -81,12 +82,12 @@ class Engine:
         budget_bytes = self.config.kv_budget_bytes
         self._budget_blocks = None if budget_bytes is None else budget_bytes // kv.bytes_per_block
         self._executor = Executor(model, kv, torch.device(device))
+        self._pacer = PrefillPacer(largest=self.config.busy_chunk)
         self._scheduler = Scheduler(
             kv,
             max_rows=self.config.max_rows,
             prefill_chunk=self.config.prefill_chunk,
-            busy_chunk=self.config.busy_chunk,
-            pass_tokens=self.config.pass_tokens,
+            pacer=self._pacer,
             budget_blocks=self._budget_blocks,
             prefixes=self._prefixes if max_blocks else None,
             on_admit=self._on_admit,
@@ -346,7 +347,12 @@ class Engine:
             self._deliver()
             results = self._executor.run(step, batch)
             self._steps += 1
+            prompt_tokens = sum(item.num_tokens for item in step if item.num_tokens > 1)
+            num_decoding = sum(item.num_tokens == 1 for item in step)
             self._account(step, results)
+            self._pacer.after_step(
+                time.monotonic() - began, num_decoding=num_decoding, num_prompt_tokens=prompt_tokens
+            )
         rows_are_running = bool(self._scheduler.running)
         due = self._loans.due(rows_are_running=rows_are_running)
         if due or not step:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from stoker.cache import Hit, Node
+from stoker.engine.pacing import PrefillPacer
 from stoker.engine.row import Row
 from stoker.kv.blocks import BLOCK_SIZE, OutOfMemory
 
@@ -84,16 +85,14 @@ class Scheduler:
         *,
         max_rows: int,
         prefill_chunk: int,
-        busy_chunk: int,
-        pass_tokens: int = 1,
+        pacer: PrefillPacer,
         budget_blocks: int | None = None,
         prefixes: PrefixCache | None = None,
         on_admit: Callable[[Row], None] = lambda row: None,
     ) -> None:
         self.max_rows = max_rows
         self.prefill_chunk = prefill_chunk
-        self.busy_chunk = min(busy_chunk, prefill_chunk)
-        self.pass_tokens = pass_tokens
+        self._pacer = pacer
         self.running: list[Row] = []  # oldest first
         self.waiting: deque[Row] = deque()
         self.num_preemptions = 0
@@ -164,13 +163,10 @@ class Scheduler:
             row.kv = None
 
     def _chunk(self) -> int:
-        """Tokens for all prefilling rows together: half as many as decode beside them, or `busy_chunk`
-        if that is more; all of `prefill_chunk` when nobody decodes."""
-        num_decoding = sum(row.num_pending == 1 for row in self.running)
-        if not num_decoding:
-            return self.prefill_chunk
-        chunk = max(self.busy_chunk, num_decoding // 2)
-        return chunk + -(num_decoding + chunk) % self.pass_tokens
+        """Tokens for all prefilling rows together: what the pacer allows beside rows that decode."""
+        if any(row.num_pending == 1 for row in self.running):
+            return min(self._pacer.chunk(), self.prefill_chunk)
+        return self.prefill_chunk
 
     def _admit(self) -> None:
         held_back: list[Row] = []

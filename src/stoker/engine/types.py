@@ -19,8 +19,7 @@ class EngineConfig:
     max_rows: int = 8  # rows in one step
     max_queued: int = 64  # requests that may wait for a row; one more is refused
     prefill_chunk: int = 256  # prompt tokens per step, all prefilling rows together
-    busy_chunk: int = 64  # the same while other rows decode (more when many do)
-    pass_tokens: int = 1  # tokens the kernels take in one pass over the weights; a busy step fills its last
+    busy_chunk: int = 256  # at most so many while other rows decode; fewer if they would wait too long
     prefix_cache_bytes: int = 0  # keys and values kept for requests that begin alike; 0 = none
     disk: DiskConfig | None = None  # where kept prefixes outlive the process; needs prefix_cache_bytes
     checkpoint_tokens: int = 0  # a running generation is saved to disk every so many tokens; 0 = never
