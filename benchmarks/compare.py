@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # so that it al
 
 from benchmarks.facts import busy_note, machine
 from benchmarks.load import Load, concurrent, interference, repeated_long_prompt
-from benchmarks.peers import REPOSITORY, find_llama, install_llama, llama_server
+from benchmarks.peers import REPOSITORY, find_llama, install_llama, llama_server, mlx_server
 from benchmarks.plot import Bar, svg
 from benchmarks.report import number, table, write_json
 from benchmarks.serve import Round
@@ -205,6 +205,9 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--model", type=Path, help="a .gguf file (default: the starter model)")
     parser.add_argument("--llama", help="llama-server binary or venv (or $STOKER_BENCH_LLAMA)")
     parser.add_argument("--install", action="store_true", help="build llama-server into .bench/ when missing")
+    parser.add_argument(
+        "--mlx", type=Path, metavar="VENV", help="compare with mlx_lm.server of this venv instead"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--streams", default="1,4,8,16", help="concurrent streams, comma-separated")
     parser.add_argument("--tokens", type=int, default=128, help="tokens per stream")
@@ -229,8 +232,8 @@ def main(argv: list[str] | None = None) -> int:
     if model is None or not model.is_file():
         print("no model: give --model FILE.gguf, or run `make setup` first", file=sys.stderr)
         return 1
-    llama = find_llama(args.llama) or (install_llama() if args.install else None)
-    if llama is None:
+    llama = None if args.mlx else find_llama(args.llama) or (install_llama() if args.install else None)
+    if llama is None and not args.mlx:
         print("no llama-server: give --llama PATH, or --install to build it (ten minutes)", file=sys.stderr)
         return 1
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers are stopped too
@@ -242,10 +245,12 @@ def main(argv: list[str] | None = None) -> int:
         "slots": args.slots,
         "context": args.context,
     }
-    specs = (
-        stoker_server(model, **shape, options=args.stoker_options.split()),
-        llama_server(llama, model, **shape, options=tuple(args.llama_options.split())),
+    peer = (
+        llama_server(llama, model, **shape, options=tuple(args.llama_options.split()))
+        if llama
+        else mlx_server(args.mlx, model, REPOSITORY / ".bench" / f"{model.stem}-mlx")
     )
+    specs = (stoker_server(model, **shape, options=args.stoker_options.split()), peer)
     plan = Comparison(
         streams=tuple(sorted(int(n) for n in args.streams.split(",") if n)),
         num_tokens=args.tokens,
@@ -263,7 +268,7 @@ def main(argv: list[str] | None = None) -> int:
         footnote = (
             f"{model.stem}, {facts['cpu']}, {shape['threads']} threads, {args.rounds} alternated rounds, "
         )
-        footnote += f"{llama.version}, {facts['date']}" + ("" if args.no_goals else "; ticks: goals")
+        footnote += f"{peer.version}, {facts['date']}" + ("" if args.no_goals else "; ticks: goals")
         content = {
             "machine": facts,
             "model": model.name,
@@ -273,7 +278,7 @@ def main(argv: list[str] | None = None) -> int:
             "rounds": results,
         }
         write_json(REPOSITORY / "benchmarks" / "results" / f"{args.name}.json", content)
-        title = "stoker beside llama-server: times better (logarithmic)"
+        title = f"stoker beside {peer.name}: times better (logarithmic)"
         (REPOSITORY / "docs" / f"{args.name}.svg").write_text(draw(lines, title, footnote))
     return 0
 

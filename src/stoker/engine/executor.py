@@ -35,8 +35,11 @@ class Executor:
             spans.append(RowSpan(row.kv, start, item.num_tokens))
             if item.completes:
                 logits_at.append(len(token_ids) - 1)
+        # One small tensor by way of NumPy is several times quicker than three of torch's own.
+        numbers = np.array(token_ids + positions + logits_at, dtype=np.int64)
+        count, together = len(token_ids), torch.from_numpy(numbers).to(self._device)
         return StepBatch(
-            self._int64(token_ids), self._int64(positions), self._int64(logits_at), self._kv.plan(spans)
+            together[:count], together[count : 2 * count], together[2 * count :], self._kv.plan(spans)
         )
 
     def run(self, step: Sequence[Scheduled], batch: StepBatch) -> list[Sampled | RowFailure | None]:
@@ -50,7 +53,3 @@ class Executor:
         samplers, matchers = [row.sampler for row in complete], [row.matcher for row in complete]
         sampled = iter(sample(logits, samplers, matchers, self._masks.finish))
         return [next(sampled) if item.completes else None for item in step]
-
-    def _int64(self, values: list[int]) -> torch.Tensor:
-        # By way of NumPy, which is ten times faster for a few numbers.
-        return torch.from_numpy(np.array(values, dtype=np.int64)).to(self._device)

@@ -71,7 +71,7 @@ def sample(
     assert logits.dtype == torch.float32
     assert logits.shape[0] == len(rows)
     limits = [None] * len(rows) if allowed is None else allowed
-    if logits.device.type != "cpu" and _is_argmax(rows, limits):
+    if _is_argmax(rows, limits):
         return _argmax(logits)
     lines: Floats = logits.detach().cpu().numpy()
     scratch = np.empty(lines.shape[1:], dtype=np.float32)
@@ -136,8 +136,13 @@ def _is_argmax(rows: Sequence[SamplerRow], limits: Sequence[Allowed | None]) -> 
 
 def _argmax(logits: torch.Tensor) -> list[Sampled | RowFailure]:
     """The first of the largest logits of each row, found where the logits are."""
-    peaks, ids = logits.max(dim=-1)
-    pairs = zip(peaks.tolist(), ids.tolist(), strict=True)
+    if logits.device.type == "cpu":
+        lines: Floats = logits.numpy()
+        best = [int(line.argmax()) for line in lines]
+        pairs = [(float(line[i]), i) for line, i in zip(lines, best, strict=True)]
+    else:
+        peaks, ids = logits.max(dim=-1)
+        pairs = list(zip(peaks.tolist(), ids.tolist(), strict=True))
     return [Sampled(i) if math.isfinite(peak) else _failure(peak) for peak, i in pairs]
 
 
