@@ -52,6 +52,19 @@ async def test_translation(server: SpeechServer) -> None:
     assert server.model.takes[0].options.task == "translate"
 
 
+async def test_parts_that_state_their_types(server: SpeechServer) -> None:
+    """As Open WebUI sends them: a charset on the field, and a file that does not say it is sound."""
+    parts = {
+        "model": (None, b"whisper-base", "text/plain; charset=utf-8"),
+        "language": (None, b"fr", "text/plain; charset=utf-8"),
+        "file": ("take.wav", WAV, "application/octet-stream"),
+    }
+    response = await server.post(TRANSCRIPTIONS, files=parts)
+    assert response.json()["text"] == "Hello there."
+    assert server.model.takes[0].options.language == "fr"
+    assert server.model.takes[0].num_samples == RATE
+
+
 @pytest.mark.parametrize(
     "text", [BASE64, "data:audio/wav;base64," + BASE64, "\n".join((BASE64[:76], BASE64[76:]))]
 )
