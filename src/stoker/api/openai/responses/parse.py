@@ -12,6 +12,7 @@ from stoker.api.body import parse_object
 from stoker.api.chat_order import ChatOrder, make_chat_order
 from stoker.api.fields import Fields, invalid
 from stoker.api.generation import Order
+from stoker.api.model_field import read_model
 from stoker.api.openai.responses import echo
 from stoker.api.openai.responses.items import Item, Message, new_id, read_items, to_messages
 from stoker.api.openai.responses.saved import load_response
@@ -67,7 +68,7 @@ class ResponseRequest:
 def parse_response(state: ApiState, body: bytes, headers: Headers) -> ResponseRequest:
     """Raises InvalidRequest (TemplateError included) and NotFound."""
     fields = Fields(parse_object(body))
-    fields.string("model")
+    read_model(fields, state.settings)
     _refuse_unsupported(fields)
     stream = bool(fields.flag("stream"))
     items, instructions = _read_input(fields, state)
