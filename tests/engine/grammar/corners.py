@@ -101,7 +101,7 @@ ENFORCED: dict[str, Any] = {
         {"a": {"type": "integer", "minimum": 3, "exclusiveMinimum": 3, "maximum": 5}}
     ),
     "exclusive zero below a fraction": closed(
-        {"a": {"type": "number", "exclusiveMinimum": 0, "maximum": 0.25, "multipleOf": 0.05}}
+        {"a": {"type": "number", "exclusiveMinimum": 0, "maximum": 0.25, "multipleOf": 0.125}}
     ),
     "exclusive bounds from two places": {
         "allOf": [{"$ref": "#/$defs/low"}, {"exclusiveMaximum": -1}],
