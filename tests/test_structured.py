@@ -15,6 +15,7 @@ import openai
 import pytest
 from pydantic import BaseModel, Field
 from tests.api.fronts import serving
+from tests.engine.grammar.corners import CORNERS, ENFORCED
 from tests.engine.grammar.schemas import SCHEMAS
 from tests.engine.grammar.test_gbnf import JSON
 from tests.engine.grammar.texts import byte_vocabulary, follow
@@ -75,6 +76,41 @@ def test_every_answer_validates_or_is_cut_while_valid(client: openai.OpenAI) -> 
         unfinished = {name for name in together.map(check, SCHEMAS) if name}
     # Some have keys without a limit, in which a raving model loses itself.
     assert len(unfinished) <= 3, unfinished
+
+
+@pytest.fixture(scope="module")
+def corner_replies(client: openai.OpenAI) -> dict[str, tuple[str, str | None, str | None]]:
+    """(text, finish reason, Warning header) by the schema's name; asked side by side, to be quick."""
+
+    def ask(name: str) -> tuple[str, str | None, str | None]:
+        raw = client.chat.completions.with_raw_response.create(
+            model="x",
+            messages=ASK,
+            temperature=1.5,
+            seed=7,
+            max_tokens=400 if name in ENFORCED else 24,
+            response_format=schema_format(CORNERS[name]),
+        )
+        choice = raw.parse().choices[0]
+        return choice.message.content or "", choice.finish_reason, raw.headers.get("warning")
+
+    with ThreadPoolExecutor(8) as together:
+        return dict(zip(CORNERS, together.map(ask, CORNERS), strict=True))
+
+
+@pytest.mark.parametrize("name", CORNERS)
+def test_corners_are_kept_or_refused(corner_replies: Any, name: str) -> None:
+    text, reason, warning = corner_replies[name]
+    if warning is not None:
+        assert name not in ENFORCED, warning
+        assert re.fullmatch("grammar not enforced: .+ - falling back to prompt injection", warning, re.DOTALL)
+        return
+    assert reason == "stop"
+    schema: Any = CORNERS[name]
+    make = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    # The format checkers that come with jsonschema alone; its "time" is not RFC 3339's.
+    formats = jsonschema.FormatChecker(["date", "uuid", "email", "ipv4", "ipv6"])
+    make(schema, format_checker=formats).validate(json.loads(text))
 
 
 class Animal(BaseModel):

@@ -14,6 +14,7 @@ from starlette.datastructures import Headers
 from stoker.api.fields import Fields, invalid
 from stoker.api.generation import Order
 from stoker.api.media.parts import check_media
+from stoker.api.model_field import read_model
 from stoker.api.openai import sampling, structured
 from stoker.api.openai.chat.ending import read_ending
 from stoker.api.openai.chat.enforce import with_tools
@@ -36,6 +37,7 @@ def make_chat_order(state: ApiState, body: dict[str, Any], headers: Headers, *, 
     fields and session of `body`; ignores everything else. Raises InvalidRequest (TemplateError
     included) before anything is submitted."""
     fields = Fields(body)
+    read_model(fields, state.settings)
     messages = fields.raw("messages")
     check_media(messages, allow_private=state.settings.allow_private_media)
     sampling.read_common(fields)

@@ -38,6 +38,7 @@ class ApiSettings:
     allowed_hosts: tuple[str, ...] = ()  # further Host names; "*" allows all
     allowed_origins: tuple[str, ...] = ()  # further web origins, "scheme://host:port"; "*" allows all
     allow_private_media: bool = False  # whether media URLs may lead to this machine and its network
+    require_model: bool = False  # whether a request must name a model, though any name will do
     max_body_bytes: int = 64 * MIB
     max_audio_body_bytes: int = MAX_AUDIO_BODY_BYTES  # under /v1/audio/
     body_timeout_s: float = 300.0  # from the first byte of a body to its last
@@ -60,6 +61,7 @@ class ApiSettings:
             allowed_hosts=settings.allowed_hosts,
             allowed_origins=settings.allowed_origins,
             allow_private_media=settings.allow_private_media,
+            require_model=settings.require_model,
             max_body_bytes=int(settings.body_limit * MIB),
             max_audio_body_bytes=MAX_AUDIO_BODY_BYTES
             if settings.sources.get("body_limit", "default") == "default"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PROBE_TIMEOUT_S = 2.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 NETWORK_SETTINGS = ("host", "port", "api_key", "allowed_hosts", "allowed_origins", "allow_private_media")
-LIMIT_SETTINGS = ("body_limit",)
+LIMIT_SETTINGS = ("body_limit", "require_model")
 SCHEDULING_SETTINGS = ("batch", "max_queued", "prefill_chunk", "kv_budget", "memory_budget", "prompt_cache")
 DISK_SETTINGS = ("ssd_cache", "ssd_cache_max", "ssd_cache_verify", "ssd_demote_idle", "generation_checkpoint")
 SPEECH_SETTINGS = ("whisper_model", "whisper_idle_unload", "whisper_resident", "preload", "vad_model")

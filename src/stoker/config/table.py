@@ -172,6 +172,13 @@ class Settings:
         flags="--allow-private-media",
         group="Network",
     )
+    require_model: bool = _declare(
+        False,
+        "bool",
+        "refuse requests that name no model, as OpenAI's and Anthropic's own APIs do",
+        flags="--require-model",
+        group="Network",
+    )
     body_limit: float = _declare(
         64.0,
         "float",

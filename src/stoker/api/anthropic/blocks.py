@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from stoker.api.as_chat import Part
 from stoker.api.fields import invalid
-
-Part = dict[str, Any]
 
 _OF_A_TURN = ("tool_use", "tool_result", "thinking", "redacted_thinking")
 _AUDIO = ("input_audio", "audio", "audio_url")
@@ -56,13 +55,6 @@ def block_parts(block: dict[str, Any], at: str) -> list[Part]:
     # Unknown blocks of later versions: what text they have, rather than a refusal.
     text = block.get("text")
     return [_text_part(text, at)] if isinstance(text, str) else []
-
-
-def joined(parts: list[Part]) -> str | list[Part]:
-    """Text alone as one string, joined by newlines; with media the parts themselves."""
-    if all(part["type"] == "text" for part in parts):
-        return "\n".join(part["text"] for part in parts)
-    return parts
 
 
 def _text_part(text: Any, at: str) -> Part:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.api.anthropic.blocks import Part, block_parts, content_parts, each_block, joined
+from stoker.api.anthropic.blocks import block_parts, content_parts, each_block
+from stoker.api.as_chat import Part, joined
 from stoker.api.fields import invalid
 
 Message = dict[str, Any]

@@ -10,42 +10,13 @@ from starlette.datastructures import Headers
 
 from stoker.api.anthropic.conversation import read_conversation
 from stoker.api.anthropic.tools import read_tool_choice, read_tools
+from stoker.api.as_chat import shared_fields
 from stoker.api.body import parse_object
 from stoker.api.chat_order import make_chat_order
 from stoker.api.fields import Fields, invalid
 from stoker.api.generation import Order
 from stoker.api.state import ApiState
 
-# Fields that mean the same in a chat request. logit_bias is not among them: token ids are no
-# business of this protocol.
-_SHARED = (
-    "model",
-    "max_tokens",
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "xtc_probability",
-    "xtc_threshold",
-    "seed",
-    "repetition_penalty",
-    "repetition_context_size",
-    "presence_penalty",
-    "presence_context_size",
-    "frequency_penalty",
-    "frequency_context_size",
-    "chat_template_kwargs",
-    "reasoning_effort",
-    "thinking_budget",
-    "response_format",
-    "guided_grammar",
-    "guided_regex",
-    "guided_choice",
-    "structured_outputs",
-    "adapter",
-    "session_id",
-    "prompt_cache_key",
-)
 _EFFORTS = {"low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "xhigh"}
 _MAX_STOPS = 256
 # The protocol demands a ceiling from its clients; this is for those who leave it out all the same.
@@ -77,7 +48,8 @@ def parse_message(state: ApiState, body: bytes, headers: Headers) -> MessageRequ
 def chat_body(fields: Fields) -> dict[str, Any]:
     """The chat request that asks for the same."""
     fields.nested("metadata")
-    body = {name: fields.raw(name) for name in _SHARED}
+    # logit_bias is not among them: token ids are no business of this protocol.
+    body = shared_fields(fields, "max_tokens", "reasoning_effort", "response_format")
     body["messages"] = read_conversation(fields.raw("system"), fields.raw("messages"))
     # A last turn of the assistant's is the beginning of the reply.
     last = body["messages"][-1]

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,8 +13,9 @@ from stoker.api.anthropic import schema
 from stoker.api.anthropic.parse import MessageRequest, parse_message
 from stoker.api.anthropic.reply import message_object
 from stoker.api.anthropic.stream import HEARTBEAT, MessageStream
+from stoker.api.as_chat import reply_headers
 from stoker.api.body import off_loop, read_body
-from stoker.api.errors import json_response, new_request_id
+from stoker.api.errors import json_response
 from stoker.api.generation import Generation
 from stoker.api.openai.structured import work_bytes
 from stoker.api.openapi import generation_docs
@@ -44,7 +43,7 @@ def messages_router(state: ApiState) -> APIRouter:
     async def create_message(request: Request) -> Response:
         message = await parse(request)
         generation = Generation(state, message.order)
-        headers = _headers(message.warnings)
+        headers = reply_headers("request-id", message.warnings)
         if message.stream:
             stream = MessageStream(generation, model=state.text.id)
             return EventStream(
@@ -67,11 +66,8 @@ def messages_router(state: ApiState) -> APIRouter:
     )
     async def count_tokens(request: Request) -> Response:
         message = await parse(request)
-        return json_response({"input_tokens": message.input_tokens}, headers=_headers(message.warnings))
+        return json_response(
+            {"input_tokens": message.input_tokens}, headers=reply_headers("request-id", message.warnings)
+        )
 
     return router
-
-
-def _headers(warnings: Sequence[str]) -> dict[str, str]:
-    headers = {"request-id": new_request_id()}
-    return {**headers, "warning": ", ".join(warnings)} if warnings else headers

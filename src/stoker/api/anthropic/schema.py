@@ -144,7 +144,7 @@ class OutputConfig(Documented):
 class MessageRequest(Documented):
     """`null` counts as unset; unknown fields are ignored."""
 
-    model: str | None = Field(None, description="Accepted and ignored: the loaded model answers.")
+    model: str | None = Field(None, description="Any: the loaded model answers. Servers may insist on one.")
     messages: Annotated[list[UserMessage | AssistantMessage | SystemMessage], Field(min_length=1)]
     system: str | list[TextBlock] | None = None
     tools: list[Tool | ProviderTool | NamelessTool] | None = None

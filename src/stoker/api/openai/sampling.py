@@ -161,7 +161,6 @@ def read_stream(fields: Fields) -> StreamOptions:
 
 def read_common(fields: Fields) -> None:
     """Fields that are accepted and change nothing, checked only as far as a mistake would show."""
-    fields.string("model")
     fields.string("user")
     adapter = fields.string("adapter")
     if adapter not in (None, "", "none"):

@@ -27,7 +27,7 @@ class StreamOptions(Documented):
 class GenerationFields(Documented):
     """Fields of every generation. `null` counts as unset; unknown fields are ignored."""
 
-    model: str | None = Field(None, description="Accepted and ignored: the loaded model answers.")
+    model: str | None = Field(None, description="Any: the loaded model answers. Servers may insist on one.")
     stream: bool | None = Field(None, description="Answer with server-sent events.")
     stream_options: StreamOptions | None = None
     max_tokens: Count | None = Field(

@@ -8,6 +8,7 @@ from typing import Any
 from llguidance import LLMatcher
 
 from stoker.core import Constraint
+from stoker.engine.grammar.bounds import move_bounds
 from stoker.engine.grammar.budget import check_gbnf, check_lark, check_regex, check_schema
 from stoker.engine.grammar.gbnf import gbnf_to_lark
 from stoker.engine.grammar.regex import without_anchors
@@ -58,6 +59,7 @@ def _json(schema: Any, any_whitespace: bool) -> str:
     check_schema(schema)
     # llguidance takes its own options from this key; ours are the server's choice.
     schema = {key: value for key, value in schema.items() if key != "x-guidance"}
+    move_bounds(schema)
     options: dict[str, Any] = {"whitespace_flexible": False}
     if any_whitespace:
         options = {"whitespace_flexible": True, "whitespace_pattern": WHITESPACE}

@@ -13,6 +13,7 @@ from starlette.datastructures import Headers
 from stoker.api.body import parse_object
 from stoker.api.fields import Fields, as_integer, invalid
 from stoker.api.generation import Order
+from stoker.api.model_field import read_model
 from stoker.api.openai import sampling, structured
 from stoker.api.session import session_label
 from stoker.api.state import ApiState
@@ -31,6 +32,7 @@ class TextRequest:
 def parse_text(state: ApiState, body: bytes, headers: Headers) -> TextRequest:
     """Raises InvalidRequest."""
     fields = Fields(parse_object(body))
+    read_model(fields, state.settings)
     prompts = _read_prompts(fields.raw("prompt"), state)
     sampling.read_common(fields)
     stream = sampling.read_stream(fields)

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from stoker.api.body import parse_object
 from stoker.api.fields import Fields, as_integer
+from stoker.api.model_field import read_model
 from stoker.api.openai.embeddings.foreign_tokens import is_openai_model, text_of
+from stoker.api.state import ApiSettings
 from stoker.errors import ContextLengthExceeded, InvalidRequest
 
 if TYPE_CHECKING:
@@ -36,11 +38,11 @@ class EmbeddingRequest:
     truncate: bool
 
 
-def read_request(body: bytes) -> EmbeddingRequest:
+def read_request(body: bytes, settings: ApiSettings) -> EmbeddingRequest:
     """Raises InvalidRequest."""
     fields = Fields(parse_object(body))
+    model = read_model(fields, settings)
     texts, ids = _read_input(fields.raw("input"))
-    model = fields.string("model")
     if texts is None and model is not None and is_openai_model(model):
         texts, ids = tuple(text_of(model, one) for one in ids), ()
     instruction = fields.string("instruction")

@@ -34,7 +34,7 @@ def embeddings_router(state: ApiState) -> APIRouter:
     )
     async def create_embeddings(request: Request) -> Response:
         body = await read_body(request)
-        asked = await on_worker(state, lambda: read_request(body))
+        asked = await on_worker(state, lambda: read_request(body, state.settings))
         model_id, embedding, num_tokens = await on_worker(state, lambda: _start(state, asked))
         computed = await result_of(state, request, embedding.job)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from stoker.api.as_chat import Part, joined
 from stoker.api.fields import invalid
 
-Content = str | list[dict[str, Any]]
+Content = str | list[Part]
 
 _TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
 
@@ -19,13 +20,10 @@ def content_of(value: Any, at: str) -> Content:
         return value
     if not isinstance(value, list):
         raise invalid(at, f"{at} must be a string or an array of content parts")
-    parts = [_part(part, f"{at}[{number}]") for number, part in enumerate(value)]
-    if all(part["type"] == "text" for part in parts):
-        return "\n".join(part["text"] for part in parts)
-    return parts
+    return joined([_part(part, f"{at}[{number}]") for number, part in enumerate(value)])
 
 
-def _part(part: Any, at: str) -> dict[str, Any]:
+def _part(part: Any, at: str) -> Part:
     if not isinstance(part, dict) or not isinstance(part.get("type"), str):
         raise invalid(at, f"{at} must be an object with a type")
     kind = part["type"]
@@ -41,7 +39,7 @@ def _part(part: Any, at: str) -> dict[str, Any]:
     raise invalid(f"{at}.type", f"{at}.type must be one of 'input_text', 'output_text', 'input_image'")
 
 
-def _image(part: dict[str, Any], at: str) -> dict[str, Any]:
+def _image(part: dict[str, Any], at: str) -> Part:
     url = part.get("image_url")
     if isinstance(url, dict):  # the chat protocol's spelling
         url = url.get("url")

@@ -8,10 +8,12 @@ from typing import Any
 
 from starlette.datastructures import Headers
 
+from stoker.api.as_chat import shared_fields
 from stoker.api.body import parse_object
 from stoker.api.chat_order import ChatOrder, make_chat_order
 from stoker.api.fields import Fields, invalid
 from stoker.api.generation import Order
+from stoker.api.model_field import read_model
 from stoker.api.openai.responses import echo
 from stoker.api.openai.responses.items import Item, Message, new_id, read_items, to_messages
 from stoker.api.openai.responses.saved import load_response
@@ -19,35 +21,6 @@ from stoker.api.openai.responses.tools import ResponseTools, read_tools
 from stoker.api.openai.responses.truncation import drop_oldest
 from stoker.api.state import ApiState
 
-# Fields that mean the same in a chat request.
-_SHARED = (
-    "model",
-    "user",
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "xtc_probability",
-    "xtc_threshold",
-    "seed",
-    "logit_bias",
-    "repetition_penalty",
-    "repetition_context_size",
-    "presence_penalty",
-    "presence_context_size",
-    "frequency_penalty",
-    "frequency_context_size",
-    "stop",
-    "chat_template_kwargs",
-    "thinking_budget",
-    "guided_grammar",
-    "guided_regex",
-    "guided_choice",
-    "structured_outputs",
-    "adapter",
-    "session_id",
-    "prompt_cache_key",
-)
 _MAX_TOP_LOGPROBS = 20
 _REPLY_ROOM = 1024  # tokens that truncation leaves for a reply of unknown length
 
@@ -67,7 +40,7 @@ class ResponseRequest:
 def parse_response(state: ApiState, body: bytes, headers: Headers) -> ResponseRequest:
     """Raises InvalidRequest (TemplateError included) and NotFound."""
     fields = Fields(parse_object(body))
-    fields.string("model")
+    read_model(fields, state.settings)
     _refuse_unsupported(fields)
     stream = bool(fields.flag("stream"))
     items, instructions = _read_input(fields, state)
@@ -130,7 +103,7 @@ def _read_input(fields: Fields, state: ApiState) -> tuple[list[Item], str | None
 
 def _chat_body(fields: Fields, tools: ResponseTools, include: frozenset[str]) -> dict[str, Any]:
     """The chat request that asks for the same, without its messages."""
-    body = {name: fields.raw(name) for name in _SHARED}
+    body = shared_fields(fields, "user", "logit_bias", "stop")
     body["max_tokens"] = _read_ceiling(fields)
     body["tools"], body["tool_choice"] = tools.functions or None, tools.choice
     body["parallel_tool_calls"] = fields.flag("parallel_tool_calls")

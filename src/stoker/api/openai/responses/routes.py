@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from stoker.api.as_chat import reply_headers
 from stoker.api.body import off_loop, read_body
 from stoker.api.disconnect import unless_disconnected
-from stoker.api.errors import json_response, new_request_id
+from stoker.api.errors import json_response
 from stoker.api.generation import Generation
 from stoker.api.openai.responses import schema
 from stoker.api.openai.responses.listing import list_items
@@ -56,7 +56,9 @@ def responses_router(state: ApiState) -> APIRouter:
         running[run.id] = run
         if not asked.stream:
             try:
-                return json_response(await _whole(request, run), headers=_headers(asked.warnings))
+                return json_response(
+                    await _whole(request, run), headers=reply_headers("x-request-id", asked.warnings)
+                )
             finally:
                 run.generation.cancel()
                 del running[run.id]
@@ -71,7 +73,7 @@ def responses_router(state: ApiState) -> APIRouter:
             error_frame=stream.error_frame,
             on_close=close,
             heartbeat_s=state.settings.heartbeat_s,
-            headers=_headers(asked.warnings),
+            headers=reply_headers("x-request-id", asked.warnings),
         )
 
     @router.get(
@@ -142,8 +144,3 @@ async def _whole(request: Request, run: ResponseRun) -> dict[str, Any]:
             raise
         return run.ended_by_cancel()
     return run.ended()
-
-
-def _headers(warnings: Sequence[str]) -> dict[str, str]:
-    headers = {"x-request-id": new_request_id()}
-    return {**headers, "warning": ", ".join(warnings)} if warnings else headers

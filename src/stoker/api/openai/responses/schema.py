@@ -124,7 +124,7 @@ Metadata = Annotated[
 class ResponseRequest(Documented):
     """`null` counts as unset; unknown fields are ignored."""
 
-    model: str | None = Field(None, description="Ignored: the loaded model answers.")
+    model: str | None = Field(None, description="Any: the loaded model answers. Servers may insist on one.")
     input: str | Annotated[list[InputItem], Field(min_length=1)]
     instructions: str | None = None
     previous_response_id: str | None = Field(
