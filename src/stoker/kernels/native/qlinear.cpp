@@ -119,7 +119,7 @@ static inline void dot_block(const uint8_t* codes, const int8_t* x, int64_t stri
 #pragma GCC unroll 8
   for (int c = 0; c < chunks; ++c) {
     // A decode step is bound by memory, and the hardware's own prefetching falls behind these records.
-    if (R == 1 && !WIDE) __builtin_prefetch(codes + c * 64 + kPrefetchBytes);
+    if (R <= 2 && !WIDE) __builtin_prefetch(codes + c * 64 + kPrefetchBytes);
     __m256i low[2], high[2];
     for (int half = 0; half < 2; ++half) {
       if (WIDE) {
