@@ -84,6 +84,18 @@ class _Spoken:
     language: str = "en"
 
 
+@dataclass(frozen=True, slots=True)
+class _Long:
+    """Several texts, with silence between them."""
+
+    name: str
+    texts: tuple[str, ...]
+    voice: str
+    words_per_minute: int
+    pause_s: float = 0.0
+    noise_db: float | None = None
+
+
 SPOKEN = (
     _Spoken("baker", BAKER, "en-us", 150),
     _Spoken("baker, noise", BAKER, "en-us", 150, noise_db=12),
@@ -98,7 +110,15 @@ SPOKEN = (
     _Spoken("river", RIVER, "en-us+f2", 140),
     _Spoken("train", TRAIN, "en-029", 140),
     _Spoken("Laden", GERMAN, "de", 140, language="de"),
-    _Spoken("long", " ".join((MEETING, TRAIN, GARDEN, RIVER, LIBRARY, ENGINE, BAKER)), "en-us", 140),
+)
+
+# Of several windows each.
+LONG = (
+    _Long("long", (MEETING, TRAIN, GARDEN, RIVER, LIBRARY, ENGINE, BAKER), "en-us", 140),
+    _Long("long, pauses", (HARBOUR, ENGINE, BAKER, TRAIN, MEETING), "en-gb-x-rp", 150, pause_s=2.5),
+    _Long("long, noise", (LIBRARY, GARDEN, HARBOUR, RIVER, BAKER), "en-us+f3", 150, 0.5, noise_db=15),
+    _Long("long, fast", (TRAIN, BAKER, RIVER, MEETING, HARBOUR, GARDEN), "en-gb", 190, pause_s=0.3),
+    _Long("long, slow", (ENGINE, LIBRARY, MEETING, GARDEN), "en-us+m3", 110, pause_s=1.0),
 )
 
 
@@ -112,20 +132,38 @@ def speak(
     """espeak-ng's voice at 16 kHz."""
     command = ["espeak-ng", "-v", voice, "-s", str(words_per_minute), "-p", str(pitch), "--stdout", text]
     samples = read_audio(io.BytesIO(subprocess.run(command, check=True, capture_output=True).stdout))
-    if noise_db is not None:
-        level = float(np.sqrt(np.mean(samples**2))) * 10 ** (-noise_db / 20)
-        noise = np.random.default_rng(1).standard_normal(len(samples)) * level
-        samples = (samples + noise).astype(np.float32)
-    return samples
+    return samples if noise_db is None else _noisy(samples, noise_db)
+
+
+def _noisy(samples: Samples, noise_db: float) -> Samples:
+    level = float(np.sqrt(np.mean(samples**2))) * 10 ** (-noise_db / 20)
+    noise = np.random.default_rng(1).standard_normal(len(samples)) * level
+    return (samples + noise).astype(np.float32)
 
 
 def clips() -> list[Clip]:
-    """All of them; needs espeak-ng."""
+    """All the short ones; needs espeak-ng."""
     spoken = [
         Clip(s.name, s.language, s.text, speak(s.text, s.voice, s.words_per_minute, s.pitch, s.noise_db))
         for s in SPOKEN
     ]
     return [Clip("a person", "en", _JFK_WORDS, read_audio(JFK)), *spoken]
+
+
+def long_clips() -> list[Clip]:
+    """Those of several windows; needs espeak-ng."""
+    return [_joined(long) for long in LONG]
+
+
+def _joined(long: _Long) -> Clip:
+    pause = np.zeros(int(long.pause_s * RATE), np.float32)
+    parts: list[Samples] = []
+    for text in long.texts:
+        parts += [speak(text, long.voice, long.words_per_minute), pause]
+    samples = np.concatenate(parts)
+    if long.noise_db is not None:
+        samples = _noisy(samples, long.noise_db)
+    return Clip(long.name, "en", " ".join(long.texts), samples)
 
 
 def plain(text: str) -> list[str]:

@@ -21,23 +21,34 @@ from typing import Any
 
 from benchmarks import speech_workers
 from benchmarks.report import number, table
-from benchmarks.speech_clips import Clip, can_speak, clips, plain, word_errors
+from benchmarks.speech_clips import Clip, can_speak, clips, long_clips, plain, word_errors
 
 BEAMS = (1, 5)
+LADDER = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+# What is drawn at random cannot be compared token by token.
+PLAIN = LADDER[:1]
 
 TimedWord = tuple[str, float, float]
 Ask = Callable[..., dict[str, Any]]
 
 
 @contextmanager
-def asker(worker: speech_workers.Worker) -> Iterator[Callable[..., dict[str, Any]]]:
+def asker(
+    worker: speech_workers.Worker, temperatures: tuple[float, ...] = PLAIN
+) -> Iterator[Callable[..., dict[str, Any]]]:
     """`ask(clip, beam, words)` of a worker."""
     with worker, tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "samples"
 
         def ask(clip: Clip, beam: int, *, words: bool) -> dict[str, Any]:
             clip.samples.tofile(path)
-            return worker.ask(samples=str(path), language=clip.language, beam=beam, words=words)
+            return worker.ask(
+                samples=str(path),
+                language=clip.language,
+                beam=beam,
+                words=words,
+                temperatures=temperatures,
+            )
 
         yield ask
 
@@ -66,7 +77,7 @@ def _by_window(segments: list[Any]) -> dict[int, list[int]]:
     return windows
 
 
-def beside_faster_whisper(known: list[Clip], ours: Ask, theirs: Ask) -> list[list[str]]:
+def beside_faster_whisper(known: list[Clip], ours: Ask, theirs: Ask, *, show: bool) -> list[list[str]]:
     """Rows of clips: word errors at each beam, and the median difference of word times."""
     rows, totals, differences = [], [0] * (2 * len(BEAMS)), []
     for clip in known:
@@ -76,6 +87,9 @@ def beside_faster_whisper(known: list[Clip], ours: Ask, theirs: Ask) -> list[lis
             answers = [ask(clip, beam, words=True) for ask in (ours, theirs)]
             errors += [word_errors(said, plain(answer["text"])) for answer in answers]
             differences += time_differences(answers[0]["words"], answers[1]["words"])
+            if show:
+                for name, answer in zip(("stoker", "faster-whisper"), answers, strict=True):
+                    print(f"  {clip.name}, beam {beam}, {name}: {answer['text']}", file=sys.stderr)
         totals = [total + error for total, error in zip(totals, errors, strict=True)]
         rows.append([clip.name, str(len(said)), *map(str, errors)])
         print(f"  {clip.name}: {errors}", file=sys.stderr)
@@ -113,6 +127,9 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", choices=("faster-whisper", "openai-whisper"), help="one of the two")
+    parser.add_argument("--clips", choices=("short", "long", "all"), default="all")
+    parser.add_argument("--ladder", action="store_true", help="fallback temperatures beside faster-whisper")
+    parser.add_argument("--texts", action="store_true", help="show what was heard")
     parser.add_argument("--faster-whisper", type=Path, default=speech_workers.FASTER, help="its environment")
     parser.add_argument("--openai-whisper", type=Path, default=speech_workers.OPENAI, help="its packages")
     arguments = parser.parse_args()
@@ -122,13 +139,19 @@ def main() -> None:
     from stoker.library.registry import find_model
 
     folder, threads = str(find_model(arguments.model, kinds=("speech",)).path), arguments.threads
-    known = clips()
+    known = [
+        *(clips() if arguments.clips != "long" else ()),
+        *(long_clips() if arguments.clips != "short" else ()),
+    ]
+    temperatures = LADDER if arguments.ladder else PLAIN
     if arguments.only != "openai-whisper":
         with (
-            asker(speech_workers.own(folder, threads)) as ours,
-            asker(speech_workers.faster_whisper(folder, threads, arguments.faster_whisper)) as theirs,
+            asker(speech_workers.own(folder, threads), temperatures) as ours,
+            asker(
+                speech_workers.faster_whisper(folder, threads, arguments.faster_whisper), temperatures
+            ) as theirs,
         ):
-            rows = beside_faster_whisper(known, ours, theirs)
+            rows = beside_faster_whisper(known, ours, theirs, show=arguments.texts)
         head = ["clip", "words"]
         for beam in BEAMS:
             head += [f"errors, beam {beam}", f"faster-whisper, beam {beam}"]

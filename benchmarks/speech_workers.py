@@ -1,8 +1,8 @@
 """Three programs that transcribe, each in a process of its own that answers one JSON task per line: this one,
 faster-whisper, and openai-whisper's own code. All read the same weights.
 
-A task: {"samples": file of float32, "language", "beam", "words"}; an answer: {"text", "words": [[text, start,
-end]], "windows": [[first frame, [token ids]]]}.
+A task: {"samples": file of float32, "language", "beam", "words", "temperatures"}; an answer: {"text",
+"words": [[text, start, end]], "windows": [[first frame, [token ids]]]}.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ OPENAI = REPOSITORY / ".peers" / "openai-whisper"
 FASTER_PACKAGE = "faster-whisper==1.2.1"
 OPENAI_PACKAGES = ("openai-whisper==20250625", "tiktoken", "more-itertools", "numba", "llvmlite")
 
-# All decode at temperature 0 only: what is drawn at random cannot be compared.
 _FASTER = """
 import json, sys
 import numpy as np
@@ -29,7 +28,8 @@ model = WhisperModel(sys.argv[1], device="cpu", cpu_threads=int(sys.argv[2]))
 for line in sys.stdin:
     task = json.loads(line)
     segments, _ = model.transcribe(np.fromfile(task["samples"], np.float32), language=task["language"],
-                                   beam_size=task["beam"], word_timestamps=task["words"], temperature=0.0)
+                                   beam_size=task["beam"], word_timestamps=task["words"],
+                                   temperature=task["temperatures"])
     segments = list(segments)
     print(json.dumps({
         "text": "".join(s.text for s in segments).strip(),
@@ -107,7 +107,7 @@ def _serve_own(model: str, threads: int, *, faithful: bool) -> None:
             language=task["language"],
             beam_size=task["beam"],
             word_timestamps=task["words"],
-            temperatures=(0.0,),
+            temperatures=tuple(task["temperatures"]),
             faithful=faithful,
         )
         result = whisper.transcribe(np.fromfile(task["samples"], np.float32), options)
@@ -131,7 +131,7 @@ def _serve_openai(model: str, threads: int, folder: str) -> None:
             language=task["language"],
             beam_size=task["beam"] if task["beam"] > 1 else None,
             word_timestamps=task["words"],
-            temperature=0.0,
+            temperature=tuple(task["temperatures"]),
             fp16=False,
         )
         # The last pass over the words empties segments it finds too short; ours drops those.

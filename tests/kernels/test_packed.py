@@ -59,31 +59,42 @@ def test_int8_products_equal_products_of_rounded_activations(bits, group, dtype)
         torch.testing.assert_close(packed(x).double(), expected, rtol=1e-4, atol=2e-4)
 
 
-def test_extreme_codes_and_activations_do_not_overflow():
-    for bits in (4, 8):
-        codes = torch.full((16, 128 * bits // 8), 255, dtype=torch.uint8)
-        weight = QuantizedTensor(codes, torch.ones(16, 4), torch.zeros(16, 4), bits, 32)
-        for sign in (1.0, -1.0):
-            out = pack(weight, torch.float32, int8_planes=1)(torch.full((4, 128), sign * 127))
-            assert torch.allclose(out, torch.full((4, 16), sign * 127 * 128 * (2**bits - 1)))
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("group", [32, 128])
+@pytest.mark.parametrize("planes", [1, 2])
+def test_extreme_codes_and_activations_do_not_overflow(bits, group, planes):
+    codes = torch.full((16, 256 * bits // 8), 255, dtype=torch.uint8)
+    groups = (16, 256 // group)
+    weight = QuantizedTensor(codes, torch.ones(groups), torch.zeros(groups), bits, group)
+    packed = pack(weight, torch.float32, int8_planes=planes)
+    for sign in (1.0, -1.0):
+        out = packed(torch.full((4, 256), sign * 127))
+        torch.testing.assert_close(
+            out, torch.full((4, 16), sign * 127 * 256 * (2**bits - 1)), rtol=1e-6, atol=0
+        )
 
 
-def test_two_planes_are_sixteen_bits():
-    weight = random_matrix(64, 256, 4, 32, torch.float16)
-    x = torch.randn(5, 256)
-    exact = x.double() @ weight.dequantize().double().T
-    one = (pack(weight, torch.float32, int8_planes=1)(x) - exact).abs().mean()
-    two = (pack(weight, torch.float32, int8_planes=2)(x) - exact).abs().mean()
-    assert two < one / 100
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("group", [16, 32, 64, 128])
+@pytest.mark.parametrize("rows", [7, 64])
+def test_two_planes_are_sixteen_bits(bits, group, rows):
+    weight = random_matrix(rows, 256, bits, group, torch.float16)
+    for tokens in (1, 2, 3, 4, 5, 12):
+        x = torch.randn(tokens, 256)
+        exact = x.double() @ weight.dequantize().double().T
+        one = (pack(weight, torch.float32, int8_planes=1)(x) - exact).abs().mean()
+        two = (pack(weight, torch.float32, int8_planes=2)(x) - exact).abs().mean()
+        assert two < one / 50
 
 
-def test_rows_do_not_depend_on_their_neighbours():
-    for planes in (0, 1, 2):
-        packed = pack(random_matrix(48, 256, 4, 32, torch.float16), torch.float32, int8_planes=planes)
-        x = torch.randn(13, 256)
-        together = packed(x)
-        for i in range(13):
-            assert torch.equal(packed(x[i : i + 1])[0], together[i])
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("planes", [0, 1, 2])
+def test_rows_do_not_depend_on_their_neighbours(bits, planes):
+    packed = pack(random_matrix(48, 256, bits, 32, torch.float16), torch.float32, int8_planes=planes)
+    x = torch.randn(13, 256)
+    together = packed(x)
+    for i in range(13):
+        assert torch.equal(packed(x[i : i + 1])[0], together[i])
 
 
 def test_zero_rows_and_zero_activations():
@@ -105,11 +116,12 @@ def test_dense_products_equal_those_of_the_matrix(dtype, shape):
     assert torch.equal(packed.rows(ids), weight[ids].float())
 
 
+@pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("planes", [0, 1, 2])
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_what_is_no_number_is_not_rounded_away(planes, bad):
+def test_what_is_no_number_is_not_rounded_away(bits, planes, bad):
     """A damaged model must end in an error, not in a fluent answer."""
-    packed = pack(random_matrix(16, 64, 4, 32, torch.float16), torch.float32, int8_planes=planes)
+    packed = pack(random_matrix(16, 64, bits, 32, torch.float16), torch.float32, int8_planes=planes)
     x = torch.randn(3, 64)
     x[1, 40] = bad
     out = packed(x)

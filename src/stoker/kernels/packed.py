@@ -26,7 +26,8 @@ class PackedMatrix:
     planes  How activations are rounded before a product with a quantized matrix.
             0: not at all; products equal the dequantized matrix's to float32 rounding.
             1: to int8 in blocks of at most 32 columns.
-            2: the rounding error is multiplied too, which gives about 16 bits.
+            2: to 16 bits: the rounding error is multiplied too, or, where that is faster
+               (native/qlinear16.cpp), whole 16-bit codes.
     """
 
     def __init__(

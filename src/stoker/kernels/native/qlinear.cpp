@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "dense.h"
+#include "qlinear16.h"
 
 void Quantized8::resize(int64_t m, int64_t columns, int64_t block_size, int32_t num_planes) {
   rows = m * num_planes;
@@ -346,6 +347,7 @@ struct ProductJob {
   float* out;
   int32_t planes;  // 0 = float32 activations, as always with a dense matrix
   Quantized8* quantized;
+  Quantized16* wide;  // used instead of two planes, if not null
 };
 
 static void product(int tid, int n, void* context) {
@@ -354,20 +356,27 @@ static void product(int tid, int n, void* context) {
   int64_t first, last;
   if (job->planes) {
     share(job->m, tid, n, &first, &last);
-    for (int64_t m = first; m < last; ++m) job->quantized->quantize_row(m, job->x + m * w.k);
+    for (int64_t m = first; m < last; ++m) {
+      if (job->wide) job->wide->quantize_row(m, job->x + m * w.k);
+      else job->quantized->quantize_row(m, job->x + m * w.k);
+    }
     team_barrier(job->team);
   }
   share(w.tiles(), tid, n, &first, &last);
-  if (job->planes) qlinear_int8_tiles(w, *job->quantized, job->out, w.n, first, last);
+  if (job->wide) qlinear_int16_tiles(w, *job->wide, job->m, job->out, w.n, first, last);
+  else if (job->planes) qlinear_int8_tiles(w, *job->quantized, job->out, w.n, first, last);
   else qlinear_f32_tiles(w, job->x, job->m, job->out, w.n, first, last);
 }
 
 // out [m, n] = x [m, k] @ W.T
 EXPORT void stoker_qlinear(Team* team, const QMatrix* w, const float* x, int64_t m, float* out, int32_t planes) {
   static thread_local Quantized8 quantized;
+  static thread_local Quantized16 wide;
   if (w->dense()) planes = 0;
-  if (planes) quantized.resize(m, w->k, w->group < 32 ? w->group : 32, planes);
-  ProductJob job = {team, w, x, m, out, planes, &quantized};
+  const bool is_wide = planes == 2 && has_int16_products(*w);
+  if (is_wide) wide.resize(m, w->k, w->group);
+  else if (planes) quantized.resize(m, w->k, w->group < 32 ? w->group : 32, planes);
+  ProductJob job = {team, w, x, m, out, planes, &quantized, is_wide ? &wide : nullptr};
   team_run(team, product, &job);
 }
 
