@@ -325,7 +325,9 @@ def kv_blocks(
 
 
 def engine_config(settings: Settings, text: TextModel, *, enforced: int | None = None) -> EngineConfig:
-    chosen: dict[str, Any] = {"prefill_chunk": settings.prefill_chunk} if settings.prefill_chunk else {}
+    chosen: dict[str, Any] = {}
+    if settings.prefill_chunk:
+        chosen = {"prefill_chunk": settings.prefill_chunk, "paces_prompts": False}
     return EngineConfig(
         max_rows=settings.batch,
         max_queued=settings.max_queued,

@@ -112,6 +112,15 @@ def test_beside_decoding_rows_a_prompt_gets_what_the_pacer_allows():
     assert counts == [[1, 8], [1], [1], [1, 32]]
 
 
+def test_without_a_pacer_every_step_takes_a_whole_chunk():
+    scheduler = Scheduler(CountedKV(10_000), max_rows=8, prefill_chunk=32, pacer=None)
+    scheduler.add(make_row(prompt=4, name="early"))
+    run_step(scheduler)
+    scheduler.add(make_row(prompt=100, name="long"))
+    assert [[count for _, count, _ in run_step(scheduler)] for _ in range(2)] == [[1, 32], [1, 32]]
+    assert scheduler.num_prompts == 1
+
+
 def test_alone_a_prompt_gets_the_whole_chunk():
     scheduler = scheduler_with(chunk=32, beside=(0,))
     scheduler.add(make_row(prompt=100, name="first"))

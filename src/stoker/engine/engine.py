@@ -87,7 +87,7 @@ class Engine:
             kv,
             max_rows=self.config.max_rows,
             prefill_chunk=self.config.prefill_chunk,
-            pacer=self._pacer,
+            pacer=self._pacer if self.config.paces_prompts else None,
             budget_blocks=self._budget_blocks,
             prefixes=self._prefixes if max_blocks else None,
             on_admit=self._on_admit,
@@ -347,11 +347,13 @@ class Engine:
             self._deliver()
             results = self._executor.run(step, batch)
             self._steps += 1
-            prompt_tokens = sum(item.num_tokens for item in step if item.num_tokens > 1)
-            num_decoding = sum(item.num_tokens == 1 for item in step)
+            num_prompts = self._scheduler.num_prompts
             self._account(step, results)
             self._pacer.after_step(
-                time.monotonic() - began, num_decoding=num_decoding, num_prompt_tokens=prompt_tokens
+                time.monotonic() - began,
+                num_decoding=sum(item.num_tokens == 1 for item in step),
+                num_prompts=num_prompts,
+                num_prompt_tokens=sum(item.num_tokens for item in step if item.num_tokens > 1),
             )
         rows_are_running = bool(self._scheduler.running)
         due = self._loans.due(rows_are_running=rows_are_running)

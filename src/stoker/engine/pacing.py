@@ -7,7 +7,8 @@ that the decoding rows keep most of their speed. Both follow from what steps tak
 
 from __future__ import annotations
 
-SHARE = 0.4  # of the time that prompts may take from rows that decode
+SHARE = 0.4  # of the time that prompts may take from rows that decode; more where they are not fewer
+LARGEST_SHARE = 0.75
 PAUSE_S = 0.05  # by which a chunk may delay the next token of those rows
 FIRST_CHUNK = 32  # before anything was measured
 SMALLEST_CHUNK = 8
@@ -32,8 +33,11 @@ class PrefillPacer:
         affordable = PAUSE_S / max(self._token_s, PAUSE_S / self._largest)
         return min(self._largest, max(SMALLEST_CHUNK, int(affordable)))
 
-    def after_step(self, seconds: float, *, num_decoding: int, num_prompt_tokens: int) -> None:
-        """A step took so long. A prompt that had it to itself says nothing about sharing."""
+    def after_step(
+        self, seconds: float, *, num_decoding: int, num_prompts: int, num_prompt_tokens: int
+    ) -> None:
+        """A step took so long, with so many tokens of the `num_prompts` that are being computed. A prompt
+        that had it to itself says nothing about sharing."""
         if not num_decoding:
             self._owed_s = 0.0
         elif not num_prompt_tokens:
@@ -42,8 +46,9 @@ class PrefillPacer:
         else:
             added = max(0.0, seconds - (self._step_s or 0.0))
             self._token_s = _mean(self._token_s, added / num_prompt_tokens)
+            share = min(LARGEST_SHARE, max(SHARE, num_prompts / (num_prompts + num_decoding)))
             # A hiccup of the machine is not held against prompts for ever.
-            self._owed_s = min(added, 3 * PAUSE_S) * (1 - SHARE) / SHARE
+            self._owed_s = min(added, 3 * PAUSE_S) * (1 - share) / share
 
 
 def _mean(past: float | None, now: float) -> float:

@@ -85,7 +85,7 @@ class Scheduler:
         *,
         max_rows: int,
         prefill_chunk: int,
-        pacer: PrefillPacer,
+        pacer: PrefillPacer | None,
         budget_blocks: int | None = None,
         prefixes: PrefixCache | None = None,
         on_admit: Callable[[Row], None] = lambda row: None,
@@ -106,6 +106,11 @@ class Scheduler:
     def projected_blocks(self) -> int:
         """Blocks that the running rows may come to need."""
         return sum(blocks_for(row.max_length) for row in list(self.running))
+
+    @property
+    def num_prompts(self) -> int:
+        """Running rows that have more than their next token to compute."""
+        return sum(row.num_pending > 1 for row in self.running)
 
     def add(self, row: Row) -> None:
         self.waiting.append(row)
@@ -164,9 +169,9 @@ class Scheduler:
 
     def _chunk(self) -> int:
         """Tokens for all prefilling rows together: what the pacer allows beside rows that decode."""
-        if any(row.num_pending == 1 for row in self.running):
-            return min(self._pacer.chunk(), self.prefill_chunk)
-        return self.prefill_chunk
+        if self._pacer is None or not any(row.num_pending == 1 for row in self.running):
+            return self.prefill_chunk
+        return min(self._pacer.chunk(), self.prefill_chunk)
 
     def _admit(self) -> None:
         held_back: list[Row] = []

@@ -20,6 +20,7 @@ class EngineConfig:
     max_queued: int = 64  # requests that may wait for a row; one more is refused
     prefill_chunk: int = 256  # prompt tokens per step, all prefilling rows together
     busy_chunk: int = 256  # at most so many while other rows decode; fewer if they would wait too long
+    paces_prompts: bool = True  # False: a whole prefill_chunk in every step, whatever decodes beside it
     prefix_cache_bytes: int = 0  # keys and values kept for requests that begin alike; 0 = none
     disk: DiskConfig | None = None  # where kept prefixes outlive the process; needs prefix_cache_bytes
     checkpoint_tokens: int = 0  # a running generation is saved to disk every so many tokens; 0 = never

@@ -131,6 +131,16 @@ async def test_what_cannot_be_enforced_degrades(
     assert bytes(front.engine.requests[-1].prompt_ids) == b"x"
 
 
+async def test_what_is_told_never_makes_the_prompt_too_long() -> None:
+    front = make_front(max_context=2_000)
+    response = await front.post(CHAT, ask(guided_regex="x" * 50_000))
+    assert response.status_code == 200
+    assert "grammar not enforced" in response.headers["warning"]
+    told = bytes(i for i in front.engine.requests[-1].prompt_ids if i < 256)
+    assert b"regular expression" in told
+    assert 500 < told.count(b"x") < 1_000
+
+
 async def test_a_strict_schema_is_enforced_or_refused(front: Front) -> None:
     before = len(front.engine.requests)
     for path, body in ((CHAT, ask()), ("/v1/completions", {"prompt": "x"})):

@@ -61,7 +61,7 @@ def settle(state: ApiState, wish: Wish | None) -> Structured:
     if wish is None:
         return Structured()
     if state.compile_constraint is None:
-        return _degraded(wish, SWITCHED_OFF)
+        return _degraded(state, wish, SWITCHED_OFF)
     try:
         if wish.constraint is None:
             raise GrammarError(wish.problem)
@@ -69,7 +69,7 @@ def settle(state: ApiState, wish: Wish | None) -> Structured:
     except GrammarError as error:
         if wish.strict:
             raise invalid(wish.field, f"{wish.field} cannot be enforced: {error.message}") from None
-        return _degraded(wish, error.message)
+        return _degraded(state, wish, error.message)
     return Structured(wish.constraint)
 
 
@@ -166,9 +166,15 @@ def with_instruction(messages: list[dict[str, Any]], instruction: str) -> list[d
 _JSON = "Answer only with one valid JSON value: no other text and no code fence."
 
 
-def _degraded(wish: Wish, reason: str) -> Structured:
+_MAX_TOLD = 16 * 1024  # characters
+
+
+def _degraded(state: ApiState, wish: Wish, reason: str) -> Structured:
     warning = f"grammar not enforced: {reason} - falling back to prompt injection"
-    return Structured(instruction=wish.told, warnings=(warning,))
+    # What the server adds must not make the prompt too long: at most half the context, were each
+    # character a token.
+    told = wish.told[: min(_MAX_TOLD, state.text.max_context // 2)]
+    return Structured(instruction=told, warnings=(warning,))
 
 
 def _vllm_wish(outputs: dict[str, Any]) -> Wish:

@@ -21,6 +21,8 @@ def reason_in(message: str) -> str:
     reason = said or first
     if any(word in message for word in _NOTHING):
         reason = NO_TEXT
+    elif "panic" in first or "assertion" in first:
+        reason = "it is too large or too complex"
     elif said is None and any(word in message for word in _TOO_LARGE):
         reason = f"it is too large or too complex ({first})"
     return reason.encode("ascii", "backslashreplace").decode()[:_MAX_LENGTH]
