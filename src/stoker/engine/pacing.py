@@ -16,7 +16,10 @@ _MEMORY = 0.7  # weight of the past in the running means
 
 
 class PrefillPacer:
-    """largest  tokens of a chunk beside decoding rows, whatever it takes."""
+    """Fair sharing of time, not of tokens: rows and prompts are weighed by the seconds they take here.
+
+    largest  tokens of a chunk beside decoding rows, whatever it takes
+    """
 
     def __init__(self, *, largest: int) -> None:
         self._largest = largest
@@ -36,8 +39,8 @@ class PrefillPacer:
     def after_step(
         self, seconds: float, *, num_decoding: int, num_prompts: int, num_prompt_tokens: int
     ) -> None:
-        """A step took so long, with so many tokens of the `num_prompts` that are being computed. A prompt
-        that had it to itself says nothing about sharing."""
+        """A step took so many seconds. It held `num_decoding` rows' next tokens and `num_prompt_tokens` of the
+        `num_prompts` being computed. A prompt that had it to itself says nothing about sharing."""
         if not num_decoding:
             self._owed_s = 0.0
         elif not num_prompt_tokens:
