@@ -39,8 +39,8 @@ class PrefillPacer:
     def after_step(
         self, seconds: float, *, num_decoding: int, num_prompts: int, num_prompt_tokens: int
     ) -> None:
-        """A step took so many seconds. It held `num_decoding` rows' next tokens and `num_prompt_tokens` of the
-        `num_prompts` being computed. A prompt that had it to itself says nothing about sharing."""
+        """A step took so many seconds. It held the next tokens of `num_decoding` rows and `num_prompt_tokens`
+        of the `num_prompts` being computed. A prompt that had it to itself says nothing about sharing."""
         if not num_decoding:
             self._owed_s = 0.0
         elif not num_prompt_tokens:
