@@ -158,7 +158,7 @@ def load_served_model(settings: Settings, entry: ModelEntry | None = None) -> Se
         ),
     )
     grammars = GrammarCompiler(partial(grammar_vocabulary, text.tokenizer)) if settings.grammar else None
-    engine = Engine(model, kv, config, device=device, grammars=grammars)
+    engine = Engine(model, kv, config, grammars=grammars)
     engine.start()
     log.info("loaded %s on %s in %s", entry.id, device, numerics)
     return Served(

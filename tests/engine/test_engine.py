@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from array import array
 
 import pytest
 import torch
@@ -105,9 +106,9 @@ def reference_greedy(model, ids, count):
         row = kv.new_row()
         kv.reserve(row, len(tokens))
         batch = StepBatch(
-            torch.tensor(tokens),
-            torch.arange(len(tokens)),
-            torch.tensor([len(tokens) - 1]),
+            array("q", tokens),
+            array("q", range(len(tokens))),
+            array("q", [len(tokens) - 1]),
             kv.plan([RowSpan(row, 0, len(tokens))]),
         )
         tokens.append(int(model.forward(batch, kv)[0].argmax()))
@@ -281,7 +282,7 @@ def test_a_row_with_broken_logits_fails_alone(model, engines, expected):
     class Poisoned(GatedModel):
         def forward(self, batch, kv):
             logits = super().forward(batch, kv)
-            if batch.token_ids.numel() and int(batch.token_ids[-1]) == 91:
+            if batch.token_ids and batch.token_ids[-1] == 91:
                 logits[-1] = float("nan")
             return logits
 

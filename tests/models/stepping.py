@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,9 +32,9 @@ def run_schedule(
             positions += range(start, end)
             done[index] = end
         batch = StepBatch(
-            torch.tensor(token_ids),
-            torch.tensor(positions),
-            torch.arange(len(token_ids)),
+            array("q", token_ids),
+            array("q", positions),
+            array("q", range(len(token_ids))),
             kv.plan(spans),
         )
         with torch.inference_mode():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from array import array
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -68,9 +69,9 @@ def test_logits_come_only_for_the_positions_asked_for(reference: References) -> 
         row = kv.new_row()
         kv.reserve(row, len(sequence))
         batch = StepBatch(
-            token_ids=torch.tensor(sequence),
-            positions=torch.arange(len(sequence)),
-            logits_at=torch.tensor(logits_at, dtype=torch.int64),
+            token_ids=array("q", sequence),
+            positions=array("q", range(len(sequence))),
+            logits_at=array("q", logits_at),
             plan=kv.plan([RowSpan(row, 0, len(sequence))]),
         )
         return model.forward(batch, kv)

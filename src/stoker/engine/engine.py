@@ -66,7 +66,6 @@ class Engine:
         kv: MeasuredKV,
         config: EngineConfig | None = None,
         *,
-        device: torch.device | str = "cpu",
         grammars: GrammarCompiler | None = None,
     ) -> None:
         self.config = config or EngineConfig()
@@ -81,7 +80,7 @@ class Engine:
         self._prefixes = PromptCache(index, use_sessions=self.config.use_sessions)
         budget_bytes = self.config.kv_budget_bytes
         self._budget_blocks = None if budget_bytes is None else budget_bytes // kv.bytes_per_block
-        self._executor = Executor(model, kv, torch.device(device))
+        self._executor = Executor(model, kv)
         self._pacer = PrefillPacer(largest=self.config.busy_chunk)
         self._scheduler = Scheduler(
             kv,

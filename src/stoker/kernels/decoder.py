@@ -76,4 +76,6 @@ class DecoderStep(ctypes.Structure):
         ("logits_at", c_void_p),
         ("rows", c_void_p),
         ("logits", c_void_p),
+        ("best", c_void_p),
+        ("peaks", c_void_p),
     )

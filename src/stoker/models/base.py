@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 
@@ -15,13 +16,20 @@ class StepBatch:
     """The tokens of one engine step, rows concatenated. T tokens, L positions that need logits.
 
     There is no prefill and no decode here, only tokens not yet computed: a decoding row
-    brings one, a row in prefill brings a chunk.
+    brings one, a row in prefill brings a chunk. Plain arrays: tensors so small cost more to make
+    than the native kernels' step leaves time for.
     """
 
-    token_ids: torch.Tensor  # int64 [T]
-    positions: torch.Tensor  # int64 [T], position of each token in its own row
-    logits_at: torch.Tensor  # int64 [L], indices into T
+    token_ids: array[int]  # [T], like the others of type "q"
+    positions: array[int]  # [T], position of each token in its own row
+    logits_at: array[int]  # [L], indices into T
     plan: Any  # KVLayout.plan of the same spans
+
+    def tensors(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The three as int64 tensors, moved together."""
+        together = torch.frombuffer(self.token_ids + self.positions + self.logits_at, dtype=torch.int64)
+        together, count = together.to(device), len(self.token_ids)
+        return together[:count], together[count : 2 * count], together[2 * count :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,4 +46,14 @@ class CausalLM(Protocol):
 
     def forward(self, batch: StepBatch, kv: KVLayout) -> torch.Tensor:
         """Logits, float32 [L, vocab_size], good until the next call. Appends the step's tokens to `kv`."""
+        ...
+
+
+@runtime_checkable
+class FindsLikeliest(Protocol):
+    """A CausalLM that can tell the likeliest token more cheaply than all logits."""
+
+    def forward_likeliest(self, batch: StepBatch, kv: KVLayout) -> list[tuple[int, float]]:
+        """`forward`, and of each row of logits the first of the largest: its index and itself, which is
+        NaN if any logit of the row is."""
         ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from ctypes import c_float, c_int64
 from typing import Any
 
 import torch
@@ -28,7 +29,8 @@ from stoker.models.layers.rope import Rope
 
 
 class NativeDecoder:
-    """Implements CausalLM over a Decoder; falls back to it on a KV layout that is not native."""
+    """Implements CausalLM and FindsLikeliest over a Decoder; falls back to it on a KV layout that is not
+    native."""
 
     def __init__(self, model: Decoder) -> None:
         """Raises Unsuitable when some part of the model is not known to the kernel."""
@@ -59,6 +61,7 @@ class NativeDecoder:
             model.logit_softcap or 0.0,
             0,
         )
+        self._decoder_pointer = ctypes.addressof(self._decoder)
         if len({layer.attention.num_heads for layer in model.layers}) > 1:
             raise Unsuitable
         self._bound: KVLayout | None = None
@@ -68,28 +71,38 @@ class NativeDecoder:
     def forward(self, batch: StepBatch, kv: KVLayout) -> torch.Tensor:
         if not isinstance(kv, NativePagedKV):
             return self.model.forward(batch, kv)
+        count = self._run(batch, kv, None, None)
+        return self._logits[:count]
+
+    def forward_likeliest(self, batch: StepBatch, kv: KVLayout) -> list[tuple[int, float]]:
+        if not isinstance(kv, NativePagedKV):
+            largest = self.model.forward(batch, kv).max(dim=-1)
+            return list(zip(largest.indices.tolist(), largest.values.tolist(), strict=True))
+        count = len(batch.logits_at)
+        best, peaks = (c_int64 * count)(), (c_float * count)()
+        self._run(batch, kv, ctypes.addressof(best), ctypes.addressof(peaks))
+        return list(zip(best, peaks, strict=True))
+
+    def _run(self, batch: StepBatch, kv: NativePagedKV, best: int | None, peaks: int | None) -> int:
+        """Fills `_logits`; returns how many rows."""
         if self._bound is not kv:
             self._bind(kv)
-        count = batch.logits_at.shape[0]
+        count = len(batch.logits_at)
         if count > self._logits.shape[0]:
             self._logits = torch.empty(count, self.facts.vocab_size)
-        logits = self._logits[:count]
         step = form.DecoderStep(
-            batch.token_ids.shape[0],
-            batch.logits_at.shape[0],
-            batch.token_ids.data_ptr(),
-            batch.positions.data_ptr(),
-            batch.logits_at.data_ptr(),
+            len(batch.token_ids),
+            count,
+            batch.token_ids.buffer_info()[0],
+            batch.positions.buffer_info()[0],
+            batch.logits_at.buffer_info()[0],
             batch.plan.pointer,
-            logits.data_ptr(),
+            self._logits.data_ptr(),
+            best,
+            peaks,
         )
-        self._step(
-            native.team(),
-            self._scratch,
-            ctypes.addressof(self._decoder),
-            ctypes.addressof(step),
-        )
-        return logits
+        self._step(native.team(), self._scratch, self._decoder_pointer, ctypes.addressof(step))
+        return count
 
     def _bind(self, kv: NativePagedKV) -> None:
         for layer, described, cache in zip(self.model.layers, self._layers, kv.caches, strict=True):

@@ -4,6 +4,6 @@ The engine hands logits in and gets token ids back; nothing here knows of models
 """
 
 from stoker.engine.sampling.row import SamplerRow
-from stoker.engine.sampling.sampler import RowFailure, Sampled, sample
+from stoker.engine.sampling.sampler import RowFailure, Sampled, sample, settle, takes_likeliest
 
-__all__ = ["RowFailure", "Sampled", "SamplerRow", "sample"]
+__all__ = ["RowFailure", "Sampled", "SamplerRow", "sample", "settle", "takes_likeliest"]

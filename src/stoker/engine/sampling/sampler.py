@@ -71,8 +71,8 @@ def sample(
     assert logits.dtype == torch.float32
     assert logits.shape[0] == len(rows)
     limits = [None] * len(rows) if allowed is None else allowed
-    if _is_argmax(rows, limits):
-        return _argmax(logits)
+    if takes_likeliest(rows, limits):
+        return settle(_likeliest(logits))
     lines: Floats = logits.detach().cpu().numpy()
     scratch = np.empty(lines.shape[1:], dtype=np.float32)
     turns = [_Turn(line, row) for line, row in zip(lines, rows, strict=True)]
@@ -127,23 +127,27 @@ def _draw_token(logits: Floats, peak: float, row: SamplerRow, scratch: Floats) -
     return kept.token_at(draw(kept.weights, row.uniform(Purpose.TOKEN)))
 
 
-def _is_argmax(rows: Sequence[SamplerRow], limits: Sequence[Allowed | None]) -> bool:
+def takes_likeliest(rows: Sequence[SamplerRow], limits: Sequence[Allowed | None]) -> bool:
+    """Whether each of these rows goes on with its largest logit and asks for nothing else."""
     return all(
         row.is_greedy and not row.wants_logprobs and not row.processors.active and limit is None
         for row, limit in zip(rows, limits, strict=True)
     )
 
 
-def _argmax(logits: torch.Tensor) -> list[Sampled | RowFailure]:
+def settle(likeliest: Sequence[tuple[int, float]]) -> list[Sampled | RowFailure]:
+    """What rows that take the likeliest token go on with, given that token and its logit."""
+    return [Sampled(token_id) if math.isfinite(peak) else _failure(peak) for token_id, peak in likeliest]
+
+
+def _likeliest(logits: torch.Tensor) -> list[tuple[int, float]]:
     """The first of the largest logits of each row, found where the logits are."""
     if logits.device.type == "cpu":
         lines: Floats = logits.numpy()
         best = [int(line.argmax()) for line in lines]
-        pairs = [(float(line[i]), i) for line, i in zip(lines, best, strict=True)]
-    else:
-        peaks, ids = logits.max(dim=-1)
-        pairs = list(zip(peaks.tolist(), ids.tolist(), strict=True))
-    return [Sampled(i) if math.isfinite(peak) else _failure(peak) for peak, i in pairs]
+        return [(i, float(line[i])) for line, i in zip(lines, best, strict=True)]
+    peaks, ids = logits.max(dim=-1)
+    return list(zip(ids.tolist(), peaks.tolist(), strict=True))
 
 
 def _failure(peak: float) -> RowFailure:

@@ -37,6 +37,33 @@ struct alignas(64) Claim {
   }
 };
 
+// The first of the largest values seen; a NaN beats them all.
+struct Best {
+  float peak = -INFINITY;
+  int64_t at = -1;
+
+  void offer(float value, int64_t where) {
+    if (peak != peak) return;
+    if (value != value || value > peak || (value == peak && where < at) || at < 0) peak = value, at = where;
+  }
+
+  // values[0..count-1] stand at where, where + 1 ...
+  void scan(const float* values, int64_t count, int64_t where) {
+    v8f largest = splat(-INFINITY), bad = splat(0);
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+      const v8f v = load8(values + i);
+      largest = v > largest ? v : largest;
+      bad += v == v ? splat(0) : splat(1);
+    }
+    float top = -INFINITY;
+    for (int l = 0; l < 8; ++l) top = largest[l] > top ? largest[l] : top;
+    for (int64_t k = i; k < count; ++k) top = values[k] > top ? values[k] : top, bad[0] += values[k] != values[k];
+    if (sum8(bad) == 0 && !(top > peak) && at >= 0 && at < where) return;
+    for (int64_t k = 0; k < count; ++k) offer(values[k], where + k);
+  }
+};
+
 // Buffers of a team, grown as needed and kept between steps.
 struct Scratch {
   std::vector<float> x;         // residual stream [T, hidden]
@@ -45,6 +72,7 @@ struct Scratch {
   std::vector<float> added;     // what a block adds, before its norm [T, hidden]
   std::vector<float> gated;     // activation(gate) * up [T, intermediate]
   std::vector<float> last;      // rows whose logits are wanted [L, hidden]
+  std::vector<Best> best;       // of each thread and row [n, L]
   Input shared;
   std::vector<Input> own;       // one a thread
   std::vector<std::vector<float>> angles;  // of each rope: [T][cosines, sines]
@@ -307,14 +335,17 @@ static void logits(const Worker& me) {
   }
   team_barrier(me.team);
   const Input& in = prepare(me, me.s.last.data(), count, d.hidden, d.norm, d.head);
+  Best* best = me.step.best ? me.s.best.data() + me.tid * count : nullptr;
   multiply(me, d.head, in, count, me.step.logits, vocabulary, [&](int64_t first, int64_t last) {
-    if (d.logit_scale == 1.0f && d.logit_softcap == 0.0f) return;
     for (int64_t i = 0; i < count; ++i) {
-      for (int64_t c = first; c < last; ++c) {
-        float& logit = me.step.logits[i * vocabulary + c];
-        logit *= d.logit_scale;
-        if (d.logit_softcap > 0) logit = d.logit_softcap * tanhf(logit / d.logit_softcap);
+      float* row = me.step.logits + i * vocabulary;
+      if (d.logit_scale != 1.0f || d.logit_softcap != 0.0f) {
+        for (int64_t c = first; c < last; ++c) {
+          row[c] *= d.logit_scale;
+          if (d.logit_softcap > 0) row[c] = d.logit_softcap * tanhf(row[c] / d.logit_softcap);
+        }
       }
+      if (best) best[i].scan(row + first, last - first, first);
     }
   });
 }
@@ -374,7 +405,8 @@ EXPORT Scratch* stoker_scratch_new() { return new Scratch(); }
 
 EXPORT void stoker_scratch_free(Scratch* scratch) { delete scratch; }
 
-// Computes a step: appends its tokens to the layers' caches and writes the logits.
+// Computes a step: appends its tokens to the layers' caches and writes the logits, and which are largest if
+// that is asked for.
 EXPORT void stoker_decoder_step(Team* team, Scratch* s, const Decoder* decoder, const DecoderStep* step) {
   const int64_t count = step->num_tokens;
   int64_t qkv = 0, attended = 0;
@@ -390,6 +422,7 @@ EXPORT void stoker_decoder_step(Team* team, Scratch* s, const Decoder* decoder, 
   s->attended.resize(count * attended);
   s->gated.resize(count * decoder->intermediate);
   s->last.resize(step->num_logits * decoder->hidden);
+  s->best.assign(step->best ? step->num_logits * team_size(team) : 0, Best());
   s->own.resize(team_size(team));
   s->angles.resize(decoder->num_ropes);
   for (int64_t r = 0; r < decoder->num_ropes; ++r) s->angles[r].resize(count * 2 * decoder->ropes[r].half);
@@ -400,4 +433,13 @@ EXPORT void stoker_decoder_step(Team* team, Scratch* s, const Decoder* decoder, 
   }
   StepJob job = {team, decoder, step, s};
   team_run(team, decoder_job, &job);
+  for (int64_t i = 0; step->best && i < step->num_logits; ++i) {
+    Best whole;
+    for (int t = 0; t < team_size(team); ++t) {
+      const Best& part = s->best[t * step->num_logits + i];
+      if (part.at >= 0) whole.offer(part.peak, part.at);
+    }
+    step->best[i] = whole.at;
+    step->peaks[i] = whole.peak;
+  }
 }

@@ -57,7 +57,6 @@ struct Decoder {
   int32_t padding_;
 };
 
-
 struct DecoderStep {
   int64_t num_tokens, num_logits;
   const int64_t* token_ids;   // [T]
@@ -65,4 +64,6 @@ struct DecoderStep {
   const int64_t* logits_at;   // [L]
   const StepRows* rows;
   float* logits;              // [L, vocabulary]
+  int64_t* best;              // [L], the first of the largest logits of each row, or null
+  float* peaks;               // [L], those logits; NaN if any logit of the row is
 };

@@ -117,13 +117,14 @@ class Decoder:
 
     def forward(self, batch: StepBatch, kv: KVLayout) -> torch.Tensor:
         """Logits, float32 [L, vocab_size]. Appends the step's tokens to `kv`."""
-        step = Step(kv, batch.plan, tuple(rope.at(batch.positions) for rope in self.ropes))
-        x = self.embedding.rows(batch.token_ids).float()
+        token_ids, positions, logits_at = batch.tensors(self.norm.weight.device)
+        step = Step(kv, batch.plan, tuple(rope.at(positions) for rope in self.ropes))
+        x = self.embedding.rows(token_ids).float()
         if self.embedding_scale != 1.0:
             x = x * self.embedding_scale
         for layer in self.layers:
             x = layer.forward(x, step)
-        return self._logits(x[batch.logits_at])
+        return self._logits(x[logits_at])
 
     def _logits(self, x: torch.Tensor) -> torch.Tensor:
         """[L, hidden] -> [L, vocab_size]; L may be 0 (a prefill chunk that is not the last)."""
