@@ -5,7 +5,6 @@ other, and exactly one of completed, incomplete and failed.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
@@ -30,15 +29,14 @@ class ResponseStream:
         first = self._event("response.created", f'"response":{opening}')
         yield (first + self._event("response.in_progress", f'"response":{opening}')).encode()
         try:
-            async with aclosing(self._run.generation.updates()) as batches:
-                async for updates in batches:
-                    written = "".join(
-                        self._step(step) for update in updates for step in self._run.built.feed(update)
-                    )
-                    if self._run.built.finish_reason is not None:
-                        written += self._terminal(self._run.ended())
-                    if written:
-                        yield written.encode()
+            while updates := await self._run.generation.next_updates():
+                written = "".join(
+                    [self._step(step) for update in updates for step in self._run.built.feed(update)]
+                )
+                if self._run.built.finish_reason is not None:
+                    written += self._terminal(self._run.ended())
+                if written:
+                    yield written.encode()
         except Unavailable:
             if not self._run.cancelled:
                 raise
