@@ -102,7 +102,8 @@ class EventStream(Response):
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             async with aclosing(self._writes) as writes:
                 async for data in writes:
-                    await writer.write(data)
+                    if not writer.write_now(data):
+                        await writer.write(data)
         except StokerError as error:
             scope["stoker.status"] = error.status
             await writer.write(self._error_frame(error))
@@ -121,18 +122,24 @@ class _Writer:
 
     def __init__(self, send: Send, write_now: WriteNow) -> None:
         self._send = send
-        self._write_now = write_now
+        self._shortcut = write_now
         self._beating: asyncio.Event | None = None  # set at the end of the heartbeat under way
         self._ended = False
         self.last_write_at = time.monotonic()
         self.writing = False  # True for long: the client does not read
 
+    def write_now(self, data: bytes) -> bool:
+        """Whether the server took it at once, as it nearly always does; else `write` it."""
+        if self._beating is not None:
+            return False
+        self.last_write_at = time.monotonic()
+        return self._shortcut(data)
+
     async def write(self, data: bytes) -> None:
         if self._beating is not None:
             await self._beating.wait()
         self.last_write_at = time.monotonic()
-        if not self._write_now(data):
-            await self._send_piece(data)
+        await self._send_piece(data)
 
     async def beat(self, data: bytes) -> None:
         if self.writing or self._ended:

@@ -76,7 +76,7 @@ class GenerationHandle:
             self._buffer += events
             wake, self._wake = self._wake, None
         if wake is not None:
-            try:
+            try:  # noqa: SIM105 - contextlib.suppress would cost as much as the rest
                 wake()
             except RuntimeError:  # the reader's loop has closed; nobody waits any more
                 pass

@@ -79,12 +79,15 @@ def _opening(part: Part) -> reply.Json:
     return reply.empty_text() if part.kind == "text" else reply.tool_head(part)
 
 
+_DELTAS = {
+    "reasoning": ("thinking_delta", "thinking"),
+    "text": ("text_delta", "text"),
+    "call": ("input_json_delta", "partial_json"),
+}
+
+
 def _delta(part: Part, text: str) -> str:
-    kind, name = {
-        "reasoning": ("thinking_delta", "thinking"),
-        "text": ("text_delta", "text"),
-        "call": ("input_json_delta", "partial_json"),
-    }[part.kind]
+    kind, name = _DELTAS[part.kind]
     return f'{{"type":"{kind}","{name}":{json_string(text)}}}'
 
 

@@ -51,10 +51,11 @@ async def write_stream(
     """The bytes of a whole stream. The callables make the `choices` entry of a choice's first
     chunk, of one with news, and of its last one."""
     num_open = generation.order.num_choices
-    pending = range(num_open) if opening is not None else range(0)
     while updates := await generation.next_updates():
-        parts = [writer.chunk(opening(index)) for index in pending] if opening is not None else []
-        pending = range(0)
+        parts: list[str] = []
+        if opening is not None:
+            parts += [writer.chunk(opening(index)) for index in range(num_open)]
+            opening = None
         for update in updates:
             if update.finish_reason is None:
                 parts.append(writer.chunk(delta(update)))

@@ -14,6 +14,7 @@ from stoker.api.parts import Part, Step
 from stoker.api.sse import compact, json_string
 from stoker.errors import StokerError, Unavailable
 
+_INNER_PLACE = {"text": ',"content_index":0', "reasoning": ',"summary_index":0', "call": ""}
 _OPENING_TEXT = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
 
 
@@ -114,8 +115,7 @@ class ResponseStream:
 
     def _place(self, part: Part) -> str:
         """Which item, and which part of it: an item has one at most."""
-        inner = {"text": ',"content_index":0', "reasoning": ',"summary_index":0', "call": ""}[part.kind]
-        return f'"item_id":"{self._run.item_id(part)}","output_index":{part.index}{inner}'
+        return f'"item_id":"{self._run.item_id(part)}","output_index":{part.index}{_INNER_PLACE[part.kind]}'
 
     def _event(self, name: str, fields: str) -> str:
         number, self._number = self._number, self._number + 1
