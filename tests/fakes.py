@@ -5,7 +5,7 @@ whose ids 0..255 are the bytes themselves.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import tokenizers
@@ -115,15 +115,12 @@ class ScriptedHandle:
     def stop(self, index: int) -> None:
         self.open.discard(index)
 
-    async def batches(self) -> AsyncIterator[list[Event]]:
-        while True:
-            await self._news.wait()
+    async def next_batch(self) -> list[Event]:
+        while not self._buffer and not self._done:
             self._news.clear()
-            events, self._buffer = self._buffer, []
-            if events:
-                yield events
-            if self._done:
-                return
+            await self._news.wait()
+        events, self._buffer = self._buffer, []
+        return events
 
     def deliver(self, events: Sequence[Event], *, done: bool = False) -> None:
         self._buffer += events

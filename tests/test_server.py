@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from stoker.api.sse import WRITE_NOW
 from stoker.config import resolve
 from stoker.server import MAX_HEADER_BYTES, GuardedProtocol, bind, build_server
 
@@ -43,9 +44,9 @@ async def echo(scope: dict[str, Any], receive: Any, send: Any) -> None:
 
 
 @contextlib.asynccontextmanager
-async def running() -> AsyncIterator[int]:
+async def running(app: Any = echo) -> AsyncIterator[int]:
     started = asyncio.Event()
-    server = build_server(echo, resolve({}, environ={}), on_started=started.set)
+    server = build_server(app, resolve({}, environ={}), on_started=started.set)
     listener = bind("127.0.0.1", 0)
     port = listener.getsockname()[1]
     task = asyncio.create_task(server._serve([listener]))
@@ -94,6 +95,57 @@ async def test_an_ordinary_request_whole_and_in_pieces():
         assert (await exchange(port, POST % 4 + b"abcd")).endswith(b"\r\n\r\n4")
         request = POST % 4 + b"abcd"
         assert (await exchange(port, *[request[i : i + 1] for i in range(len(request))])).endswith(b"4")
+
+
+async def pieces(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """Two pieces of a body by the server's shortcut, between two by messages."""
+    if scope["type"] == "lifespan":
+        await echo(scope, receive, send)
+        return
+    write_now = scope[WRITE_NOW]
+    assert not write_now(b"too early")
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"one", "more_body": True})
+    wrote = [write_now(piece) for piece in (b"", b"two", "drei é".encode() * 3)]
+    await send({"type": "http.response.body", "body": repr(wrote).encode(), "more_body": False})
+    assert not write_now(b"too late")
+
+
+async def test_pieces_written_at_once_are_chunks_like_others():
+    async with running(pieces) as port:
+        answer = await exchange(port, b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        head = await exchange(port, b"HEAD / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+    assert answer.partition(b"\r\n\r\n")[2] == (
+        b"3\r\none\r\n"
+        b"3\r\ntwo\r\n"
+        b"15\r\ndrei \xc3\xa9drei \xc3\xa9drei \xc3\xa9\r\n"
+        b"13\r\n[False, True, True]\r\n"
+        b"0\r\n\r\n"
+    )
+    assert head.endswith(b"\r\n\r\n")  # and no body
+
+
+async def test_a_piece_is_not_written_at_once_to_a_client_that_does_not_read():
+    refused = asyncio.Event()
+
+    async def flood(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await echo(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while scope[WRITE_NOW](b"x" * 65536):
+            pass
+        refused.set()
+        await send({"type": "http.response.body", "body": b"end", "more_body": False})  # waits
+
+    async with running(flood) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        await asyncio.wait_for(refused.wait(), 10)
+        answer = await asyncio.wait_for(reader.read(), 10)
+        writer.close()
+    assert len(answer) > 65536
+    assert answer.endswith(b"x\r\n3\r\nend\r\n0\r\n\r\n")
 
 
 async def test_a_large_body_is_no_header():

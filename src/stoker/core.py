@@ -83,9 +83,13 @@ class Alternative:
     logprob: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TokenEvent:
-    """One generated token. An EOS token is delivered too, with `is_eos` set."""
+    """One generated token. An EOS token is delivered too, with `is_eos` set.
+
+    Never changed, but not frozen: that makes the constructor several times as slow, and there is one
+    for every token.
+    """
 
     index: int  # which choice, 0..n-1
     token_id: int

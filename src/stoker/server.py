@@ -15,12 +15,14 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
 from typing import Any, cast
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from stoker.api.sse import WRITE_NOW
 from stoker.config import Settings
 
 log = logging.getLogger("stoker.server")
@@ -80,6 +82,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._header_bytes = 0
         self._expect_more(self.body_idle_timeout_s)
         super().on_headers_complete()
+        scope = cast(dict[str, Any], self.cycle.scope)
+        scope[WRITE_NOW] = partial(_write_now, self.cycle, self.transport.write)
 
     def on_body(self, body: bytes) -> None:
         self._expect_more(self.body_idle_timeout_s)
@@ -145,6 +149,17 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self._deadline = self.loop.call_later(LINGER_S, self.transport.close)
+
+
+def _write_now(cycle: RequestResponseCycle, write: Callable[[bytes], None], data: bytes) -> bool:
+    """Writes a piece of a streamed body as `cycle.send` would. False, with nothing written, where that
+    would do anything else: wait for the client, drop the piece, leave out the body of a HEAD."""
+    if cycle.flow.write_paused or cycle.disconnected or cycle.response_complete:
+        return False
+    if not data or not cycle.chunked_encoding:
+        return False
+    write(b"%x\r\n%b\r\n" % (len(data), data))
+    return True
 
 
 class Server(uvicorn.Server):

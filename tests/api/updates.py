@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,17 +41,20 @@ class FakeGeneration:
     order: Order = field(default_factory=lambda: Order("id_1", ((1, 2, 3),), SamplingParams(), None))
     usage: Usage = field(default_factory=lambda: Usage(3, 7, 2, "batched"))
 
+    def __post_init__(self) -> None:
+        self._rest = iter(self.script)
+
     def num_reasoning_tokens(self, index: int) -> int:
         return 4
 
     def cancel(self) -> None:
         pass
 
-    async def updates(self) -> AsyncGenerator[list[Update], None]:
-        for item in self.script:
-            if isinstance(item, StokerError):
-                raise item
-            yield [item]
+    async def next_updates(self) -> list[Update]:
+        item = next(self._rest, None)
+        if isinstance(item, StokerError):
+            raise item
+        return [] if item is None else [item]
 
 
 def named_frames(body: str) -> list[dict[str, Any]]:

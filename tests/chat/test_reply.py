@@ -187,7 +187,7 @@ def test_an_eos_that_is_plain_text_is_hidden(tokenizer: Tokenizer) -> None:
 
 
 def test_no_entries_unless_wanted(tokenizer: Tokenizer) -> None:
-    assert ReplyAssembler(tokenizer).push(toys.events(tokenizer, ["A"], -0.1)[0]).logprobs == []
+    assert not ReplyAssembler(tokenizer).push(toys.events(tokenizer, ["A"], -0.1)[0]).logprobs
 
 
 PIECES = st.lists(st.sampled_from(["a", "b", "ab", "S", "STO", "TOPy", "xS", "P", "你好"]), max_size=12)

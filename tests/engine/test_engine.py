@@ -321,12 +321,10 @@ async def test_an_asyncio_reader_gets_everything(engines, expected):
     engine = engines()
 
     async def read(ids):
-        return [
-            event.token_id
-            async for batch in engine.submit(request(ids)).batches()
-            for event in batch
-            if isinstance(event, TokenEvent)
-        ]
+        handle, found = engine.submit(request(ids)), []
+        while batch := await handle.next_batch():
+            found += [event.token_id for event in batch if isinstance(event, TokenEvent)]
+        return found
 
     assert await asyncio.gather(*(read(ids) for ids in PROMPTS)) == expected
 

@@ -5,7 +5,7 @@ Not the engine. The contract of each method is written on `stoker.engine.Engine`
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from stoker.cache.disk.stats import DiskStats, FlushReport
@@ -16,7 +16,7 @@ class HandleLike(Protocol):
     def cancel(self) -> None: ...
     def stop(self, index: int) -> None: ...
     def deliver(self, events: Sequence[Event]) -> None: ...
-    def batches(self) -> AsyncIterator[list[Event]]: ...
+    async def next_batch(self) -> list[Event]: ...
 
 
 class StatsLike(Protocol):

@@ -6,8 +6,7 @@ Every protocol shares this between its parsing and its writing. No JSON and no H
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -60,7 +59,7 @@ class Order:
         return self.sampling.logprobs >= 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: there is one for every token
 class Update:
     """News of one choice. Either text, calls and logprobs, or, as its last one, a finish reason.
 
@@ -69,7 +68,7 @@ class Update:
 
     index: int
     text: str = ""
-    logprobs: list[LogprobEntry] = field(default_factory=list)
+    logprobs: Sequence[LogprobEntry] = ()
     finish_reason: ReplyEnd | None = None
     reasoning: str = ""
     tool_calls: tuple[ToolCallDelta, ...] = ()
@@ -95,7 +94,7 @@ class _Choice:
 
 
 class Generation:
-    """A running order. Iterate `updates` to its end, or call `cancel`; both free every row."""
+    """A running order. Call `next_updates` to the end, or `cancel`; both free every row."""
 
     def __init__(self, state: ApiState, order: Order) -> None:
         """Submits every prompt. Raises StokerError with nothing left running."""
@@ -119,6 +118,7 @@ class Generation:
         self._saw_token = False
         self._handles: list[HandleLike] = []
         self._first_choices: list[int] = []  # by handle: the choice that its event index 0 belongs to
+        self._is_alone = len(order.prompts) == 1 and order.thinking_budget is None  # no second handle
         self._merged: MergedEvents | None = None
         try:
             for number, prompt in enumerate(order.prompts):
@@ -158,8 +158,8 @@ class Generation:
         return self._choices[index].assembler.num_reasoning_tokens
 
     def cancel(self) -> None:
-        """Frees the rows of every unfinished choice within one step; a reader of `updates` gets
-        Unavailable at once. Idempotent."""
+        """Frees the rows of every unfinished choice within one step; a reader of `next_updates`
+        gets Unavailable at once. Idempotent."""
         self._state.drain.leave(self)
         if self._num_unfinished:
             for number, handle in enumerate(self._handles):
@@ -167,33 +167,39 @@ class Generation:
                 # The engine would say so too, but only after a step, which may be long.
                 choices = range(self.order.n if number < len(self.order.prompts) else 1)
                 handle.deliver([FinishEvent(index, "cancelled") for index in choices])
+        elif self._merged is not None:
+            self._merged.close()
 
-    async def updates(self) -> AsyncGenerator[list[Update], None]:
-        """Lists of updates, each all that was ready. Ends when every choice has finished.
+    async def next_updates(self) -> list[Update]:
+        """All updates that are ready, at least one. Empty when every choice has finished.
 
         Raises GenerationFailed when the engine reports an error, Unavailable when the server shut
         down in between.
         """
+        number = 0  # of the prompt that the events belong to
         try:
-            async with aclosing(self._event_batches()) as batches:
-                async for number, events in batches:
-                    if updates := self._digest(number, events):
-                        yield updates
-        finally:
+            while True:
+                if self._is_alone:
+                    events = await self._handles[0].next_batch()
+                else:
+                    number, events = await self._merge().next_batch()
+                if not events:
+                    break
+                if updates := self._digest(number, events):
+                    return updates
+        except BaseException:
             self.cancel()
+            raise
+        self.cancel()
+        return []
 
-    async def _event_batches(self) -> AsyncGenerator[tuple[int, list[Event]], None]:
-        """(number of the prompt, its events), prompts interleaved as they come."""
-        if len(self._handles) == 1 and self.order.thinking_budget is None:
-            async for events in self._handles[0].batches():
-                yield 0, events
-            return
-        self._merged = MergedEvents()
-        for number, handle in enumerate(self._handles):
-            self._merged.add(number, handle)
-        async with aclosing(self._merged.batches()) as batches:
-            async for number, events in batches:
-                yield number, events
+    def _merge(self) -> MergedEvents:
+        """Prompts interleaved as they come."""
+        if self._merged is None:
+            self._merged = MergedEvents()
+            for number, handle in enumerate(self._handles):
+                self._merged.add(number, handle)
+        return self._merged
 
     def _digest(self, number: int, events: list[Event]) -> list[Update]:
         updates: list[Update] = []
@@ -210,7 +216,7 @@ class Generation:
                     self._take_prompt(event, now)
             else:
                 raise GenerationFailed(event.message)
-        self._state.metrics.completion_tokens.inc(num_tokens)
+        self._state.metrics.tokens.num_tokens += num_tokens
         return updates
 
     def _take_token(self, number: int, event: TokenEvent, now: float, updates: list[Update]) -> None:
@@ -218,19 +224,26 @@ class Generation:
         choice = self._choices[index]
         if choice.finished or choice.handle != number:
             return
-        self._time_token(choice, now)
+        if choice.last_token_at:
+            self._state.metrics.tokens.observe_gap(now - choice.last_token_at)
+        elif not self._saw_token:
+            self._saw_token = True
+            self._state.metrics.first_token_s.observe(now - self._started_at)
+        choice.last_token_at = now
         choice.token_ids.append(event.token_id)
         delta = choice.assembler.push(event)
         _append(updates, index, delta)
         if delta.stopped is not None or delta.complete:
             self._handles[number].stop(event.index)
             self._finish(index, "stop", updates)
-        elif choice.may_think and self._has_thought_enough(choice):
+        elif self.order.thinking_budget is not None and self._has_thought_enough(choice):
             self._end_thinking(number, event.index, index, updates)
 
     def _has_thought_enough(self, choice: _Choice) -> bool:
         budget, assembler = self.order.thinking_budget, choice.assembler
-        return budget is not None and assembler.is_reasoning and assembler.num_reasoning_tokens >= budget
+        if budget is None or not choice.may_think or not assembler.is_reasoning:
+            return False
+        return assembler.num_reasoning_tokens >= budget
 
     def _end_thinking(self, number: int, event_index: int, index: int, updates: list[Update]) -> None:
         """Closes the thinking channel for the model: its row ends, and a new one goes on behind the
@@ -299,26 +312,10 @@ class Generation:
         metrics.cached_tokens.inc(event.cached_tokens)
         metrics.prompt_wait_s.observe(now - self._started_at)
 
-    def _time_token(self, choice: _Choice, now: float) -> None:
-        if choice.last_token_at:
-            self._state.metrics.inter_token_s.observe(now - choice.last_token_at)
-        elif not self._saw_token:
-            self._saw_token = True
-            self._state.metrics.first_token_s.observe(now - self._started_at)
-        choice.last_token_at = now
-
 
 def _append(updates: list[Update], index: int, delta: ReplyDelta) -> None:
     if delta.text or delta.logprobs or delta.reasoning or delta.tool_calls:
-        updates.append(
-            Update(
-                index,
-                delta.text,
-                list(delta.logprobs),
-                reasoning=delta.reasoning,
-                tool_calls=delta.tool_calls,
-            )
-        )
+        updates.append(Update(index, delta.text, delta.logprobs, None, delta.reasoning, delta.tool_calls))
 
 
 @dataclass(slots=True)
@@ -337,12 +334,11 @@ class Reply:
 async def collect(generation: Generation) -> list[Reply]:
     """Runs a generation to its end; the choices in order."""
     updates_of: list[list[Update]] = [[] for _ in range(generation.order.num_choices)]
-    async with aclosing(generation.updates()) as batches:
-        async for updates in batches:
-            for update in updates:
-                updates_of[update.index].append(update)
+    while updates := await generation.next_updates():
+        for update in updates:
+            updates_of[update.index].append(update)
     return [
-        _join(updates, generation.num_reasoning_tokens(index)) for index, updates in enumerate(updates_of)
+        _join(of_choice, generation.num_reasoning_tokens(index)) for index, of_choice in enumerate(updates_of)
     ]
 
 

@@ -16,13 +16,13 @@ from prometheus_client.registry import Collector
 from stoker.api.disk_metrics import DiskCollector
 from stoker.api.engine_port import EngineLike, StatsLike
 from stoker.api.side_metrics import EmbedCollector, SpeechCollector
+from stoker.api.token_metrics import TokenMetrics
 
 if TYPE_CHECKING:
     from stoker.api.speech.front import SpeechFront
     from stoker.embed.service import EmbedService
 
 _WAIT_BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
-_TOKEN_BUCKETS_S = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 10)
 
 
 class Metrics:
@@ -40,9 +40,8 @@ class Metrics:
         self.cached_tokens = Counter(
             "stoker_cached_prompt_tokens", "Of those, served from a cache.", registry=self.registry
         )
-        self.completion_tokens = Counter(
-            "stoker_completion_tokens", "Tokens generated for clients.", registry=self.registry
-        )
+        self.tokens = TokenMetrics()
+        self.registry.register(self.tokens)
         self.prompt_wait_s = Histogram(
             "stoker_prompt_wait_seconds",
             "From submission to the end of prefill: time in the queue plus the prompt itself.",
@@ -53,12 +52,6 @@ class Metrics:
             "stoker_time_to_first_token_seconds",
             "From submission to the first token.",
             buckets=_WAIT_BUCKETS_S,
-            registry=self.registry,
-        )
-        self.inter_token_s = Histogram(
-            "stoker_inter_token_seconds",
-            "Between two tokens of one choice.",
-            buckets=_TOKEN_BUCKETS_S,
             registry=self.registry,
         )
 

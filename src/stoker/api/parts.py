@@ -6,7 +6,7 @@ to and closed before the next. No JSON here.
 
 from __future__ import annotations
 
-from contextlib import aclosing
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -33,14 +33,14 @@ class Part:
     key: int = -1  # the call's own index among the calls
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: there is one for every token
 class Step:
     """What happened to a part. `text` and `logprobs` are what an `add` added."""
 
     action: Literal["open", "add", "close"]
     part: Part
     text: str = ""
-    logprobs: tuple[LogprobEntry, ...] = ()
+    logprobs: Sequence[LogprobEntry] = ()
 
 
 class PartBuilder:
@@ -63,7 +63,7 @@ class PartBuilder:
         steps: list[Step] = []
         if update.reasoning:
             self._switch("reasoning", -1, steps)
-            self._add(update.reasoning, [], steps)
+            self._add(update.reasoning, (), steps)
         if update.text or update.logprobs:
             self._take_text(update, steps)
         for delta in update.tool_calls:
@@ -99,7 +99,7 @@ class PartBuilder:
     def _take_call(self, delta: ToolCallDelta, steps: list[Step]) -> None:
         part = self._switch("call", delta.index, steps, delta)
         if delta.arguments or part.text:
-            self._add(delta.arguments, [], steps)
+            self._add(delta.arguments, (), steps)
 
     def _switch(self, kind: PartKind, key: int, steps: list[Step], call: ToolCallDelta | None = None) -> Part:
         if self._open is not None and (self._open.kind, self._open.key) == (kind, key):
@@ -114,21 +114,20 @@ class PartBuilder:
         steps.append(Step("open", part))
         return part
 
-    def _add(self, text: str, logprobs: list[LogprobEntry], steps: list[Step]) -> None:
+    def _add(self, text: str, logprobs: Sequence[LogprobEntry], steps: list[Step]) -> None:
         part = self._open
         assert part is not None
         part.text += text
         part.logprobs += logprobs
         if text or logprobs:
-            steps.append(Step("add", part, text, tuple(logprobs)))
+            steps.append(Step("add", part, text, logprobs))
 
 
 async def build_parts(generation: Generation, builder: PartBuilder) -> PartBuilder:
     """Runs a generation of one choice to its end, feeding the builder."""
-    async with aclosing(generation.updates()) as batches:
-        async for updates in batches:
-            for update in updates:
-                builder.feed(update)
+    while updates := await generation.next_updates():
+        for update in updates:
+            builder.feed(update)
     return builder
 
 

@@ -2,7 +2,7 @@
 client that has gone.
 
 Knows nothing of what is in a frame; each protocol makes its own bytes. This is the hot path of
-every stream, so a write is one dictionary and one await.
+every stream: a write is one call into the server where that offers one (`WRITE_NOW`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from json.encoder import encode_basestring
@@ -23,6 +24,11 @@ from stoker.api.errors import internal_error
 from stoker.errors import RequestCancelled, StokerError
 
 log = logging.getLogger(__name__)
+
+# In the scope: the server's shortcut for pieces of a streamed body, once its headers have gone through all
+# layers. Those look at no later message, and awaiting each of them for every token is most of a write.
+WRITE_NOW = "stoker.write_now"
+WriteNow = Callable[[bytes], bool]  # False: nothing was written, send it as an ASGI message
 
 KEEP_ALIVE = b": keep-alive\n\n"
 STALL_LIMIT_S = 120.0  # a client that takes nothing for so long is given up
@@ -75,7 +81,7 @@ class EventStream(Response):
         self.headers["content-type"] = "text/event-stream"  # the contract has no charset here
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        writer = _Writer(send)
+        writer = _Writer(send, scope.get(WRITE_NOW, _not_now))
         producing = asyncio.ensure_future(self._produce(writer, scope, send))
         gone = asyncio.ensure_future(wait_for_disconnect(receive))
         heart = asyncio.ensure_future(_beat(writer, self._heartbeat_s, self._keep_alive))
@@ -96,7 +102,8 @@ class EventStream(Response):
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             async with aclosing(self._writes) as writes:
                 async for data in writes:
-                    await writer.write(data)
+                    if not writer.write_now(data):
+                        await writer.write(data)
         except StokerError as error:
             scope["stoker.status"] = error.status
             await writer.write(self._error_frame(error))
@@ -111,30 +118,57 @@ class EventStream(Response):
 
 
 class _Writer:
-    def __init__(self, send: Send) -> None:
+    """One write at a time: `beat` gives way to a write, `write` and `end` wait for a heartbeat."""
+
+    def __init__(self, send: Send, write_now: WriteNow) -> None:
         self._send = send
-        self._lock = asyncio.Lock()  # a heartbeat may not fall into the middle of a write
-        self._loop = asyncio.get_running_loop()
-        self.last_write_at = self._loop.time()
+        self._shortcut = write_now
+        self._beating: asyncio.Event | None = None  # set at the end of the heartbeat under way
+        self._ended = False
+        self.last_write_at = time.monotonic()
         self.writing = False  # True for long: the client does not read
-        self.ended = False
+
+    def write_now(self, data: bytes) -> bool:
+        """Whether the server took it at once, as it nearly always does; else `write` it."""
+        if self._beating is not None:
+            return False
+        self.last_write_at = time.monotonic()
+        return self._shortcut(data)
 
     async def write(self, data: bytes) -> None:
-        async with self._lock:
-            if self.ended:
-                return
-            self.last_write_at = self._loop.time()
-            self.writing = True
-            await self._send({"type": "http.response.body", "body": data, "more_body": True})
-            self.writing = False
+        if self._beating is not None:
+            await self._beating.wait()
+        self.last_write_at = time.monotonic()
+        await self._send_piece(data)
+
+    async def beat(self, data: bytes) -> None:
+        if self.writing or self._ended:
+            return
+        self._beating = asyncio.Event()
+        self.last_write_at = time.monotonic()
+        try:
+            await self._send_piece(data)
+        finally:
+            self._beating.set()
+            self._beating = None
 
     async def end(self) -> None:
-        async with self._lock:
-            self.ended = True
-            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        if self._beating is not None:
+            await self._beating.wait()
+        self._ended = True
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def idle_s(self) -> float:
-        return self._loop.time() - self.last_write_at
+        return time.monotonic() - self.last_write_at
+
+    async def _send_piece(self, data: bytes) -> None:
+        self.writing = True
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        self.writing = False
+
+
+def _not_now(data: bytes) -> bool:
+    return False
 
 
 async def _beat(writer: _Writer, every_s: float, keep_alive: bytes) -> None:
@@ -147,4 +181,4 @@ async def _beat(writer: _Writer, every_s: float, keep_alive: bytes) -> None:
                 return
             await asyncio.sleep(every_s)
         elif writer.idle_s() >= every_s:
-            await writer.write(keep_alive)
+            await writer.beat(keep_alive)

@@ -6,7 +6,7 @@ several results, code points may not.
 
 from __future__ import annotations
 
-import codecs
+from codecs import utf_8_decode
 
 
 class Detokenizer:
@@ -18,13 +18,16 @@ class Detokenizer:
     """
 
     def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._held = b""  # the beginning of a character
 
     def feed(self, data: bytes) -> str:
         """The characters that are complete now."""
-        return self._decoder.decode(data)
+        data = self._held + data
+        text, num_used = utf_8_decode(data, "replace", False)
+        self._held = data[num_used:]
+        return text
 
     @property
     def num_held_bytes(self) -> int:
         """Bytes of a character that is not complete yet, 0 to 3."""
-        return len(self._decoder.getstate()[0])
+        return len(self._held)

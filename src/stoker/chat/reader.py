@@ -33,6 +33,8 @@ class ReplyReader:
         self._toolbox = Toolbox(reading.tools)
         # The common tag counts in every family: prompts of templates without tools ask for it.
         self._markers = (*dict.fromkeys((*self._format.markers, tool_call_tag.OPEN)),) if self._format else ()
+        # What any markup begins with. Most pieces of a reply have none of these, and need no search.
+        self._firsts = {word[0] for word in (*self._tags, *self._markers, tool_call_tag.CLOSE)}
         self._parser: CallParser | None = None
         self._held = ""  # text not decided yet
         self._space = ""  # space that goes out with the text behind it, or is dropped with markup
@@ -120,6 +122,9 @@ class ReplyReader:
             self._untouched = False
             self._feed_parser(JsonBlocks(self._toolbox, ""), held, pieces)
             return True
+        if self._firsts.isdisjoint(self._held):
+            self._text(self._held, pieces)
+            return False
         words = self._words()
         found = [(at, word) for word in words if (at := self._held.find(word)) >= 0]
         if not found:

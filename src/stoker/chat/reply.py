@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from stoker.chat.calls import ToolCallDelta
 from stoker.chat.detokenizer import Detokenizer
@@ -49,12 +49,12 @@ class LogprobEntry:
     top_logprobs: list[TopLogprob]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: there is one for every token
 class ReplyDelta:
     """What one event adds to a reply."""
 
     text: str = ""
-    logprobs: list[LogprobEntry] = field(default_factory=list)
+    logprobs: Sequence[LogprobEntry] = ()
     stopped: str | None = None  # the stop string that matched; nothing follows
     reasoning: str = ""  # what the model thought, not part of `text`
     tool_calls: tuple[ToolCallDelta, ...] = ()
@@ -85,6 +85,7 @@ class ReplyAssembler:
         reading: ReplyReading | None = None,
     ) -> None:
         self._tokenizer = tokenizer
+        self._special_ids = tokenizer.special_ids
         self._want_logprobs = want_logprobs
         self._detokenizer = Detokenizer()
         self._reader = None if reading is None else _reader_for(reading)
@@ -119,22 +120,26 @@ class ReplyAssembler:
 
     def push(self, event: TokenEvent) -> ReplyDelta:
         """Text and entries that are certain now. EOS and other special tokens have neither."""
-        if self._finished or self.stopped is not None:
+        if self._finished or self._matcher.matched is not None:
             return ReplyDelta(stopped=self.stopped)
+        token_id = event.token_id
         self.num_tokens += 1
-        self.num_reasoning_tokens += self.is_reasoning
-        if event.is_eos or self._is_hidden(event.token_id):
+        if self._reader is not None and self._reader.inside:
+            self.num_reasoning_tokens += 1
+        if event.is_eos or (token_id in self._special_ids and self._is_hidden(token_id)):
             return ReplyDelta()
-        data = self._tokenizer.token_bytes(event.token_id)
+        data = self._tokenizer.token_bytes(token_id)
         start = self._num_decoded
         text = self._detokenizer.feed(data)
         self._num_decoded += len(text)
         if self._want_logprobs and data and event.logprob is not None:
             end = self._num_decoded + (self._detokenizer.num_held_bytes > 0)
             self._held.append(_Held(self._entry(event, event.logprob), start, end))
-        if self._reader is None:
-            return self._release([Segment(False, text, self._num_decoded)])
-        return self._release(self._reader.feed(text))
+        if self._reader is not None:
+            return self._release(self._reader.feed(text))
+        self._content_end = self._num_decoded
+        text, stopped = self._matcher.feed(text)
+        return ReplyDelta(text, self._entries_out() if self._want_logprobs else (), stopped)
 
     @property
     def closing_text(self) -> str:
@@ -156,34 +161,31 @@ class ReplyAssembler:
         return self._release(self._reader.finish() if self._reader else [])
 
     def _is_hidden(self, token_id: int) -> bool:
-        """Special tokens are no text, except where they are markup that the reader looks for."""
-        if token_id not in self._tokenizer.special_ids:
-            return False
+        """Special tokens are no text, except where they are markup that the reader looks for. Asked of
+        special tokens only."""
         return self._tokenizer.token_text(token_id) not in self._markup
 
     def _release(self, pieces: list[Piece]) -> ReplyDelta:
         """Matches stops in `pieces` and gives out all that is certain, with its entries."""
-        reasoning: list[str] = []
-        content: list[str] = []
+        reasoning = content = ""
         calls: list[ToolCallDelta] = []
         for piece in pieces:
             if isinstance(piece, Segment) and not piece.is_reasoning:
-                content.append(self._matcher.feed(piece.text)[0])
+                content += self._matcher.feed(piece.text)[0]
                 self._content_end = piece.end
             else:
                 # A stop does not reach across thinking or a call.
-                content.append(self._matcher.finish()[0])
+                content += self._matcher.finish()[0]
             if self.stopped is not None:
                 break
             if not isinstance(piece, Segment):
                 calls.append(piece)
             elif piece.is_reasoning:
-                reasoning.append(piece.text)
+                reasoning += piece.text
         if self._finished and self.stopped is None:
-            content.append(self._matcher.finish()[0])
+            content += self._matcher.finish()[0]
         complete = self._reader is not None and self._reader.calls.complete
-        entries = self._entries_before(self._num_out())
-        return ReplyDelta("".join(content), entries, self.stopped, "".join(reasoning), tuple(calls), complete)
+        return ReplyDelta(content, self._entries_out(), self.stopped, reasoning, tuple(calls), complete)
 
     def _num_out(self) -> int:
         """Characters that are out or dropped for good. The first one that is not is the matcher's if
@@ -192,8 +194,11 @@ class ReplyAssembler:
             return self._content_end - self._matcher.num_held
         return self._num_decoded - (self._reader.num_held if self._reader else 0)
 
-    def _entries_before(self, position: int) -> list[LogprobEntry]:
-        """Entries of the tokens whose text is out, all characters before `position`."""
+    def _entries_out(self) -> Sequence[LogprobEntry]:
+        """Entries of the tokens whose text is out."""
+        if not self._held:
+            return ()
+        position = self._num_out()
         ready: list[LogprobEntry] = []
         while self._held and self._held[0].end <= position:
             ready.append(self._held.popleft().entry)

@@ -1,15 +1,15 @@
 """A caller's end of one request: a thread-safe stream of events from the engine thread.
 
-Works from asyncio (`batches`) and from a plain thread (`batches_blocking`). It never blocks the
-engine: events are buffered here until they are read.
+Works from asyncio (`next_batch`) and from a plain thread (`batches_blocking`). It never blocks the
+engine: events are buffered here until they are read. A token costs the engine thread a lock and,
+where somebody waits for it, one call that wakes the reader.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from stoker.core import ErrorEvent, Event, FinishEvent, TokenEvent
@@ -31,9 +31,9 @@ class GenerationHandle:
         self._open = set(range(num_choices))  # choices the reader still expects events of
         self._request_stop = request_stop
         self._request_cancel = request_cancel
-        self._condition = threading.Condition()
+        self._lock = threading.Lock()
         self._buffer: list[Event] = []
-        self._wake: Callable[[], None] | None = None  # set while an asyncio reader waits
+        self._wake: Callable[[], object] | None = None  # set while a reader waits
 
     def cancel(self) -> None:
         """Frees every row within one step. A reader then gets the FinishEvents ("cancelled")."""
@@ -45,69 +45,71 @@ class GenerationHandle:
         self._open.discard(index)
         self._request_stop(self, index)
 
-    async def batches(self) -> AsyncIterator[list[Event]]:
-        """Lists of events, each all that were ready. Ends when every choice has finished or been
-        stopped, or after an ErrorEvent."""
-        loop = asyncio.get_running_loop()
+    async def next_batch(self) -> list[Event]:
+        """All events that are ready, at least one. Empty when every choice has finished or been stopped,
+        and after an ErrorEvent."""
         while self._open:
-            waiter: asyncio.Future[None] = loop.create_future()
-            events = self._take_or(partial(_resolve_soon, loop, waiter))
-            if events is None:
-                try:
-                    await waiter
-                finally:
-                    self._wake = None
-                continue
-            if visible := self._visible(events):
-                yield visible
+            if not self._buffer:
+                loop = asyncio.get_running_loop()
+                waiter: asyncio.Future[None] = loop.create_future()
+                if self._waits(partial(loop.call_soon_threadsafe, _resolve, waiter)):
+                    try:
+                        await waiter
+                    finally:
+                        self._wake = None
+            if visible := self._take():
+                return visible
+        return []
 
     def batches_blocking(self) -> Iterator[list[Event]]:
-        """The same from a plain thread."""
+        """The same from a plain thread, until the end."""
         while self._open:
-            with self._condition:
-                self._condition.wait_for(lambda: bool(self._buffer))
-                events, self._buffer = self._buffer, []
-            if visible := self._visible(events):
+            news = threading.Event()
+            if self._waits(news.set):
+                news.wait()
+            if visible := self._take():
                 yield visible
 
     def deliver(self, events: Sequence[Event]) -> None:
         """Called by the engine thread."""
-        with self._condition:
-            self._buffer.extend(events)
+        with self._lock:
+            self._buffer += events
             wake, self._wake = self._wake, None
-            self._condition.notify()
         if wake is not None:
-            wake()
+            try:  # noqa: SIM105 - contextlib.suppress would cost as much as the rest
+                wake()
+            except RuntimeError:  # the reader's loop has closed; nobody waits any more
+                pass
 
-    def _take_or(self, wake: Callable[[], None]) -> list[Event] | None:
-        """What is buffered, or None after leaving `wake` to be called when something comes."""
-        with self._condition:
-            if not self._buffer:
-                self._wake = wake
-                return None
+    def _waits(self, wake: Callable[[], object]) -> bool:
+        """Leaves `wake` to be called when something comes. False when something has come already."""
+        with self._lock:
+            if self._buffer:
+                return False
+            self._wake = wake
+            return True
+
+    def _take(self) -> list[Event]:
+        """What is buffered, without the events of choices that were stopped."""
+        with self._lock:
             events, self._buffer = self._buffer, []
-            return events
-
-    def _visible(self, events: list[Event]) -> list[Event]:
         visible: list[Event] = []
         for event in events:
-            if isinstance(event, TokenEvent | FinishEvent):
-                if event.index not in self._open:
-                    continue
-                if isinstance(event, FinishEvent):
+            if isinstance(event, TokenEvent):
+                if event.index in self._open:
+                    visible.append(event)
+            elif isinstance(event, FinishEvent):
+                if event.index in self._open:
                     self._open.discard(event.index)
-            elif isinstance(event, ErrorEvent):
-                self._open.clear()
-            visible.append(event)
-            if isinstance(event, ErrorEvent):
-                break
+                    visible.append(event)
+            else:
+                visible.append(event)
+                if isinstance(event, ErrorEvent):
+                    self._open.clear()
+                    break
         return visible
 
 
-def _resolve_soon(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None]) -> None:
-    def resolve() -> None:
-        if not waiter.done():
-            waiter.set_result(None)
-
-    with contextlib.suppress(RuntimeError):  # the reader's loop has closed; nobody waits any more
-        loop.call_soon_threadsafe(resolve)
+def _resolve(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():  # the reader was cancelled meanwhile
+        waiter.set_result(None)

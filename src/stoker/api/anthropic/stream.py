@@ -5,7 +5,6 @@ message_stop.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 
 from stoker.api.anthropic import reply
 from stoker.api.errors import anthropic_shape
@@ -29,14 +28,13 @@ class MessageStream:
     async def frames(self) -> AsyncGenerator[bytes, None]:
         # At once, with the size of the prompt: clients show it and decide by it when to compact.
         yield self._start().encode() + PING
-        async with aclosing(self._generation.updates()) as batches:
-            async for updates in batches:
-                steps = [step for update in updates for step in self._built.feed(update)]
-                written = "".join(map(_step_frames, steps))
-                if self._built.finish_reason is not None:
-                    written += self._end(reply.ending(self._built))
-                if written:
-                    yield written.encode()
+        while updates := await self._generation.next_updates():
+            steps = [step for update in updates for step in self._built.feed(update)]
+            written = "".join(map(_step_frames, steps))
+            if self._built.finish_reason is not None:
+                written += self._end(reply.ending(self._built))
+            if written:
+                yield written.encode()
 
     def error_frame(self, error: StokerError) -> bytes:
         """The error, then the closing frames with the usage so far: some clients wait for them."""
@@ -81,12 +79,15 @@ def _opening(part: Part) -> reply.Json:
     return reply.empty_text() if part.kind == "text" else reply.tool_head(part)
 
 
+_DELTAS = {
+    "reasoning": ("thinking_delta", "thinking"),
+    "text": ("text_delta", "text"),
+    "call": ("input_json_delta", "partial_json"),
+}
+
+
 def _delta(part: Part, text: str) -> str:
-    kind, name = {
-        "reasoning": ("thinking_delta", "thinking"),
-        "text": ("text_delta", "text"),
-        "call": ("input_json_delta", "partial_json"),
-    }[part.kind]
+    kind, name = _DELTAS[part.kind]
     return f'{{"type":"{kind}","{name}":{json_string(text)}}}'
 
 

@@ -7,7 +7,6 @@ second that would be most of the front's time.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
 from typing import Any
 
 from stoker.api.generation import Generation, Update
@@ -52,19 +51,19 @@ async def write_stream(
     """The bytes of a whole stream. The callables make the `choices` entry of a choice's first
     chunk, of one with news, and of its last one."""
     num_open = generation.order.num_choices
-    pending = range(num_open) if opening is not None else range(0)
-    async with aclosing(generation.updates()) as batches:
-        async for updates in batches:
-            parts = [writer.chunk(opening(index)) for index in pending] if opening is not None else []
-            pending = range(0)
-            for update in updates:
-                if update.finish_reason is None:
-                    parts.append(writer.chunk(delta(update)))
-                    continue
-                num_open -= 1
-                if num_open:
-                    parts.append(writer.chunk(ending(update)))
-                else:
-                    parts.append(writer.last_chunk(ending(update), usage_block(generation.usage)))
-                    parts.append("data: [DONE]\n\n")
-            yield "".join(parts).encode()
+    while updates := await generation.next_updates():
+        parts: list[str] = []
+        if opening is not None:
+            parts += [writer.chunk(opening(index)) for index in range(num_open)]
+            opening = None
+        for update in updates:
+            if update.finish_reason is None:
+                parts.append(writer.chunk(delta(update)))
+                continue
+            num_open -= 1
+            if num_open:
+                parts.append(writer.chunk(ending(update)))
+            else:
+                parts.append(writer.last_chunk(ending(update), usage_block(generation.usage)))
+                parts.append("data: [DONE]\n\n")
+        yield "".join(parts).encode()

@@ -3,7 +3,7 @@ lists of text completions beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from stoker.chat.reply import LogprobEntry, TopLogprob
@@ -13,7 +13,7 @@ def content_block(entries: Iterable[LogprobEntry]) -> dict[str, Any]:
     return {"content": [_entry(entry) for entry in entries]}
 
 
-def legacy_block(entries: list[LogprobEntry], top: int, offset: int) -> dict[str, Any]:
+def legacy_block(entries: Sequence[LogprobEntry], top: int, offset: int) -> dict[str, Any]:
     """The legacy shape merged with `content`, so clients of either can read it.
 
     `offset` is the character at which the first entry's token begins in the choice's text.

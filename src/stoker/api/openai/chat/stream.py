@@ -38,7 +38,11 @@ def _opening(index: int) -> str:
 
 
 def _delta(update: Update) -> str:
-    return f'{{"index":{update.index},"delta":{_news(update)},"logprobs":null,"finish_reason":null}}'
+    if update.reasoning or update.tool_calls:
+        news = _news(update)
+    else:  # nearly every chunk
+        news = f'{{"content":{json_string(update.text)}}}'
+    return f'{{"index":{update.index},"delta":{news},"logprobs":null,"finish_reason":null}}'
 
 
 def _delta_with_logprobs(update: Update) -> str:

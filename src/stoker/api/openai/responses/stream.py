@@ -5,7 +5,6 @@ other, and exactly one of completed, incomplete and failed.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from stoker.api.parts import Part, Step
 from stoker.api.sse import compact, json_string
 from stoker.errors import StokerError, Unavailable
 
+_INNER_PLACE = {"text": ',"content_index":0', "reasoning": ',"summary_index":0', "call": ""}
 _OPENING_TEXT = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
 
 
@@ -30,15 +30,14 @@ class ResponseStream:
         first = self._event("response.created", f'"response":{opening}')
         yield (first + self._event("response.in_progress", f'"response":{opening}')).encode()
         try:
-            async with aclosing(self._run.generation.updates()) as batches:
-                async for updates in batches:
-                    written = "".join(
-                        self._step(step) for update in updates for step in self._run.built.feed(update)
-                    )
-                    if self._run.built.finish_reason is not None:
-                        written += self._terminal(self._run.ended())
-                    if written:
-                        yield written.encode()
+            while updates := await self._run.generation.next_updates():
+                written = "".join(
+                    [self._step(step) for update in updates for step in self._run.built.feed(update)]
+                )
+                if self._run.built.finish_reason is not None:
+                    written += self._terminal(self._run.ended())
+                if written:
+                    yield written.encode()
         except Unavailable:
             if not self._run.cancelled:
                 raise
@@ -116,8 +115,7 @@ class ResponseStream:
 
     def _place(self, part: Part) -> str:
         """Which item, and which part of it: an item has one at most."""
-        inner = {"text": ',"content_index":0', "reasoning": ',"summary_index":0', "call": ""}[part.kind]
-        return f'"item_id":"{self._run.item_id(part)}","output_index":{part.index}{inner}'
+        return f'"item_id":"{self._run.item_id(part)}","output_index":{part.index}{_INNER_PLACE[part.kind]}'
 
     def _event(self, name: str, fields: str) -> str:
         number, self._number = self._number, self._number + 1
