@@ -17,7 +17,7 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 
-INTERFACE = 2  # stoker_interface in team.cpp
+INTERFACE = 3  # stoker_interface in team.cpp
 F32, F16, BF16 = 0, 1, 2  # ScalarType in common.h
 
 
@@ -76,6 +76,8 @@ _SIGNATURES = {
     "stoker_scratch_new": ([], c_void_p),
     "stoker_scratch_free": ([c_void_p], None),
     "stoker_decoder_step": ([c_void_p] * 4, None),
+    "stoker_whisper_step": ([c_void_p] * 3, None),
+    "stoker_whisper_append": ([c_void_p] * 4, None),
     "stoker_attend": ([c_void_p] * 3 + [c_int32] + [c_void_p] * 4, None),
 }
 
