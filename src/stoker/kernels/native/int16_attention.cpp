@@ -1,6 +1,6 @@
 // Attention of encoders in 16-bit integers (int16.h): every token of a sequence sees all of it.
 //
-// One head of one sequence is a piece of work. Its keys and values are rounded and laid out once, keys with a scale each,
+// Threads begin at different heads and help each other in the end. A head's keys and values are rounded and laid out once, keys with a scale each,
 // values with one per dimension; then some queries at a time meet the keys, 128 of them while those lie in the first-level
 // cache: their scores, and the codes of their exponentials, of which each 128 have a scale. When all keys have been seen,
 // the codes are multiplied with the values in the same order. Nothing of size length x length is ever stored.
@@ -12,6 +12,7 @@
 #include "int16.h"
 
 static const int64_t kQueries = 24;  // taken at a time
+static const int64_t kClaimed = 10 * kQueries;  // of a head, by one thread
 static const float kLogLargest = 11.99964771f;  // log2(kLargest)
 
 struct EncoderAttention {
@@ -166,12 +167,13 @@ static void add_values(AttentionScratch* s, int64_t row, int64_t dims, int64_t k
   }
 }
 
-static void attend_head(const EncoderAttention& a, int64_t first, int64_t length, int64_t head, AttentionScratch* s) {
+// Queries from..to-1 of a head that has been laid out.
+static void attend_queries(const EncoderAttention& a, int64_t first, int64_t length, int64_t head, int64_t from,
+                           int64_t to, AttentionScratch* s) {
   const int64_t dims = a.head_dim, offset = head * dims, out_ld = a.num_heads * dims, keys = filled(length);
-  lay_out(a, a.k + first * a.k_stride + offset, a.v + first * a.v_stride + offset, length, s);
   float inverse[kQueries];
-  for (int64_t top = 0; top < length; top += kQueries) {
-    const int64_t rows = length - top < kQueries ? length - top : kQueries;
+  for (int64_t top = from; top < to; top += kQueries) {
+    const int64_t rows = to - top < kQueries ? to - top : kQueries;
     for (int64_t row = 0; row < rows; ++row) {
       const float* q = a.q + (first + top + row) * a.q_stride + offset;
       const float scale = quantize_block(q, dims, dims, s->queries.data() + row * dims);
@@ -196,25 +198,33 @@ static void attend_head(const EncoderAttention& a, int64_t first, int64_t length
 
 struct AttentionJob {
   const EncoderAttention* attention;
-  std::atomic<int64_t> next{0};
+  std::vector<std::atomic<int64_t>> next;  // first query nobody has claimed, of each head of each sequence
 };
 
-static void attention_job(int, int, void* context) {
+static void attention_job(int tid, int n, void* context) {
   static thread_local AttentionScratch scratch;
   AttentionJob* job = (AttentionJob*)context;
   const EncoderAttention& a = *job->attention;
   const int64_t total = a.num_sequences * a.num_heads;
-  for (int64_t piece; (piece = job->next.fetch_add(1)) < total;) {
-    const int64_t sequence = piece / a.num_heads;
-    attend_head(a, a.firsts[sequence], a.lengths[sequence], piece % a.num_heads, &scratch);
+  for (int64_t i = 0; i < total; ++i) {
+    const int64_t piece = (total * tid / n + i) % total;
+    const int64_t first = a.firsts[piece / a.num_heads], length = a.lengths[piece / a.num_heads], head = piece % a.num_heads;
+    bool laid_out = false;
+    for (int64_t from; (from = job->next[piece].fetch_add(kClaimed)) < length;) {
+      if (!laid_out) {
+        const int64_t k = first * a.k_stride + head * a.head_dim, v = first * a.v_stride + head * a.head_dim;
+        lay_out(a, a.k + k, a.v + v, length, &scratch);
+        laid_out = true;
+      }
+      attend_queries(a, first, length, head, from, length - from < kClaimed ? length : from + kClaimed, &scratch);
+    }
   }
 }
 
 // out = softmax(scale * q k^T) v for every head of every sequence. head_dim is a multiple of 16, at most kBlock. Without a
 // team it runs on the calling thread alone.
 EXPORT void stoker_encoder_attend(Team* team, const EncoderAttention* attention) {
-  AttentionJob job;
-  job.attention = attention;
+  AttentionJob job = {attention, std::vector<std::atomic<int64_t>>(attention->num_sequences * attention->num_heads)};
   if (team) team_run(team, attention_job, &job);
   else attention_job(0, 1, &job);
 }

@@ -16,12 +16,14 @@ from stoker.kernels import native
 from stoker.kernels.packed import PackedMatrix
 from stoker.kernels.whisper import BiasedMatrix, LayerNorm, WhisperDecoder, WhisperLayer, WhisperStep
 from stoker.kv.paged_native import NativePagedKV, NativePlan
+from stoker.speech.whisper.search import likeliest
 
 if TYPE_CHECKING:
     from stoker.kernels.linear import PackedLinear
     from stoker.speech.whisper.decoder import DecoderLayer
     from stoker.speech.whisper.encoder import Norm
 
+_MOST_CHOSEN = 64  # kMostChosen in native/whisper.cpp
 _NORMS = ("attention_norm", "cross_norm", "mlp_norm")
 _MATRICES = ("qkv", "out", "cross_q", "cross_out", "up", "down")
 
@@ -89,6 +91,27 @@ class NativeStep:
         out = torch.empty(len(ids), self._vocabulary)
         self._run(ids, [at] * len(ids), own, rows, cross, window, logits=out.data_ptr())
         return out
+
+    def likeliest(self, logits: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """search.py's `likeliest`, on all of the kernels' threads."""
+        num_rows, size = logits.shape
+        if count > min(_MOST_CHOSEN, size):
+            return likeliest(logits, count)
+        logits = logits.contiguous()
+        values = torch.empty(num_rows, count)
+        tokens = torch.empty(num_rows, count, dtype=torch.int64)
+        sums = torch.empty(num_rows, 1)
+        self._library.stoker_likeliest(
+            native.team(),
+            logits.data_ptr(),
+            num_rows,
+            size,
+            count,
+            values.data_ptr(),
+            tokens.data_ptr(),
+            sums.data_ptr(),
+        )
+        return values - sums, tokens
 
     def _run(
         self,
