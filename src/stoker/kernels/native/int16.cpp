@@ -9,7 +9,10 @@
 #include "activation.h"
 #include "int16.h"
 
-static const int64_t kRowsTogether = 48;  // read a tile of weights while it is in the first-level cache
+// Rows that read a tile of weights while it is in the first-level cache. Where all weights are too many for the shared
+// cache they come from memory each time, and more rows have to make up for it.
+static const int64_t kRowsTogether = 48, kMostTogether = 192;
+static const int64_t kManyWeights = 4 << 20;
 
 // W [n, k] as tiles of 16 rows, each [columns / 2][16 rows][2 columns], columns being k filled up with
 // zeros to a multiple of kBlock; rows past n are zero.
@@ -33,8 +36,8 @@ struct Epilogue {
 
 // Rounded activations of rows that are multiplied together.
 struct Codes16 {
-  std::vector<int16_t> codes;  // [kRowsTogether][columns]
-  std::vector<float> scales;   // [kRowsTogether][columns / kBlock]
+  std::vector<int16_t> codes;  // [kMostTogether][columns]
+  std::vector<float> scales;   // [kMostTogether][columns / kBlock]
 };
 
 static void quantize_row(const float* x, int64_t k, int64_t columns, int16_t* codes, float* scales) {
@@ -93,7 +96,7 @@ struct Int16Job {
   int64_t m;
   Epilogue after;
   float* out;
-  int64_t claimed;               // rows at a time, at most kRowsTogether
+  int64_t claimed;               // rows at a time, at most kMostTogether
   std::atomic<int64_t> next{0};  // first row nobody has claimed
 };
 
@@ -105,8 +108,8 @@ static void int16_job(int, int, void* context) {
   Int16Job& job = *(Int16Job*)context;
   const Int16Matrix& w = *job.w;
   const int64_t columns = w.columns(), blocks = columns / kBlock;
-  codes.codes.resize(kRowsTogether * columns);
-  codes.scales.resize(kRowsTogether * blocks);
+  codes.codes.resize(job.claimed * columns);
+  codes.scales.resize(job.claimed * blocks);
   for (int64_t top; (top = job.next.fetch_add(job.claimed)) < job.m;) {
     const int64_t rows = job.m - top < job.claimed ? job.m - top : job.claimed;
     for (int64_t row = 0; row < rows; ++row) {
@@ -133,7 +136,8 @@ EXPORT void stoker_int16_linear(Team* team, const Int16Matrix* w, const float* x
                                 const float* residual, int32_t activation, float* out) {
   const int64_t share_of = team ? (m + team_size(team) - 1) / team_size(team) : m;
   const int64_t filled = (share_of + kRegisterRows - 1) / kRegisterRows * kRegisterRows;
-  const int64_t claimed = filled < kRowsTogether ? filled : kRowsTogether;
+  const int64_t most = w->n * w->k > kManyWeights ? kMostTogether : kRowsTogether;
+  const int64_t claimed = filled < most ? filled : most;
   Int16Job job = {w, x, m, {bias, residual, activation}, out, claimed};
   if (team) team_run(team, int16_job, &job);
   else int16_job(0, 1, &job);

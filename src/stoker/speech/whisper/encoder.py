@@ -136,8 +136,8 @@ class Encoder:
         return self._norm(x)
 
     def _convolve(self, frames: torch.Tensor) -> torch.Tensor:
-        """[2S, num_mels] -> [S, W]. Behind the sound all frames are zero, and what comes of them is equal: it is
-        computed once. Exact where every row is computed by itself, as the native kernels do."""
+        """[2S, num_mels] -> [S, W]. Behind the sound all frames are zero, and what comes of them is equal: it
+        is computed once. Exact where every row is computed by itself, as the native kernels do."""
         num_frames = frames.shape[0]
         sound = frames.any(dim=1).nonzero()
         # The last of these frames, and of the rows they become, see nothing but zeros.

@@ -161,7 +161,7 @@ def native_step(
 
 
 def store_keys_values(kv: torch.Tensor, layer: int, cross: Caches, whole: NativePlan) -> None:
-    """kv [S, 2W], keys and then values, into a layer of a window's cache. `whole` is a plan of all positions."""
+    """kv [S, 2W], keys and then values, into a layer of a window's cache; `whole` plans all positions."""
     library = native.library()
     assert library is not None
     assert kv.is_contiguous()

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import torch
 
-# (logits [R, V], n) -> the n largest of each row, largest first: their log-probabilities [R, n] and tokens [R, n]
+# (logits [R, V], n) -> the n largest of each row, in order: their log-probabilities [R, n] and tokens [R, n]
 Likeliest = Callable[[torch.Tensor, int], tuple[torch.Tensor, torch.Tensor]]
 
 
