@@ -105,6 +105,10 @@ struct WideTile {
   }
 };
 
+// A decode step is bound by memory, and the hardware's own prefetching falls behind these records.
+template <int R, bool WIDE>
+static constexpr bool prefetches() { return R <= 2 && !WIDE; }
+
 // 32-bit integer dot products of one block of columns: lanes are output rows (out[0] rows 0-7 of the
 // tile, out[1] rows 8-15), for R code rows of x that lie `stride` apart. WIDE codes are a WideTile's.
 template <int BITS, int BLOCK, int R, bool WIDE>
@@ -118,8 +122,7 @@ static inline void dot_block(const uint8_t* codes, const int8_t* x, int64_t stri
   }
 #pragma GCC unroll 8
   for (int c = 0; c < chunks; ++c) {
-    // A decode step is bound by memory, and the hardware's own prefetching falls behind these records.
-    if (R <= 2 && !WIDE) __builtin_prefetch(codes + c * 64 + kPrefetchBytes);
+    if (prefetches<R, WIDE>()) __builtin_prefetch(codes + c * 64 + kPrefetchBytes);
     __m256i low[2], high[2];
     for (int half = 0; half < 2; ++half) {
       if (WIDE) {
@@ -187,14 +190,27 @@ static inline void write_rows(float* out, v8f v, int64_t valid) {
   else for (int64_t i = 0; i < valid; ++i) out[i] = v[i];
 }
 
+// How a matrix lies, as far as the inner loop wants it settled when it is compiled: a core that shares
+// its front end with another thread loses a quarter of a one-row product's speed to the branches.
+struct AnyLayout {
+  static int32_t scale_type(const QMatrix& w) { return w.scale_type; }
+  static int64_t group(const QMatrix& w) { return w.group; }
+};
+
+template <int SCALE, int GROUP>
+struct Layout {
+  static constexpr int32_t scale_type(const QMatrix&) { return SCALE; }
+  static constexpr int64_t group(const QMatrix&) { return GROUP; }
+};
+
 // One tile times R code rows of x starting at `row`. `wide` is that tile, or null to read the packed one.
-template <int BITS, int BLOCK, int R, bool WIDE>
+template <int BITS, int BLOCK, int R, bool WIDE, typename L>
 static void int8_tile(const QMatrix& w, const uint8_t* wide, const Quantized8& x, int64_t tile, int64_t row, float* out,
                       int64_t ld) {
-  const int32_t scale_type = WIDE ? kF32 : w.scale_type;
-  const int64_t group = WIDE ? BLOCK : w.group, scale_bytes = scalar_bytes(scale_type);
+  const int32_t scale_type = L::scale_type(w);
+  const int64_t group = L::group(w), scale_bytes = scalar_bytes(scale_type);
   const int64_t blocks = x.k / BLOCK, blocks_per_group = group / BLOCK;
-  const int64_t code_bytes = WIDE ? WideTile::code_bytes(BLOCK) : w.code_bytes();
+  const int64_t code_bytes = WIDE ? WideTile::code_bytes(BLOCK) : kTile * group * BITS / 8;
   const int64_t record_bytes = code_bytes + 2 * kTile * scale_bytes;
   v8f acc[R][2];
   for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = splat(0);
@@ -204,6 +220,7 @@ static void int8_tile(const QMatrix& w, const uint8_t* wide, const Quantized8& x
   const uint8_t* record = WIDE ? wide : w.record(tile, 0);
   for (int64_t b = 0; b < blocks; record += record_bytes) {
     const uint8_t* tail = record + code_bytes;
+    if (prefetches<R, WIDE>()) __builtin_prefetch(tail + kPrefetchBytes);
     for (int64_t i = 0; i < blocks_per_group; ++i, ++b) {
       v8i dot[R][2];
       dot_block<BITS, BLOCK, R, WIDE>(record + i * kTile * BLOCK * BITS / 8, codes + b * BLOCK, x.k, dot);
@@ -232,20 +249,21 @@ static void int8_tile(const QMatrix& w, const uint8_t* wide, const Quantized8& x
 template <int BLOCK>
 static void wide_tiles(const QMatrix& w, const Quantized8& x, float* out, int64_t ld, int64_t first, int64_t last) {
   static const int R = 4;
+  using L = Layout<kF32, BLOCK>;
   static thread_local WideTile wide;
   for (int64_t tile = first; tile < last; ++tile) {
     wide.fill(w, tile, BLOCK);
     int64_t row = 0;
-    for (; row + R <= x.rows; row += R) int8_tile<4, BLOCK, R, true>(w, wide.bytes.data(), x, tile, row, out, ld);
+    for (; row + R <= x.rows; row += R) int8_tile<4, BLOCK, R, true, L>(w, wide.bytes.data(), x, tile, row, out, ld);
     switch (x.rows - row) {
-      case 3: int8_tile<4, BLOCK, 3, true>(w, wide.bytes.data(), x, tile, row, out, ld); break;
-      case 2: int8_tile<4, BLOCK, 2, true>(w, wide.bytes.data(), x, tile, row, out, ld); break;
-      case 1: int8_tile<4, BLOCK, 1, true>(w, wide.bytes.data(), x, tile, row, out, ld); break;
+      case 3: int8_tile<4, BLOCK, 3, true, L>(w, wide.bytes.data(), x, tile, row, out, ld); break;
+      case 2: int8_tile<4, BLOCK, 2, true, L>(w, wide.bytes.data(), x, tile, row, out, ld); break;
+      case 1: int8_tile<4, BLOCK, 1, true, L>(w, wide.bytes.data(), x, tile, row, out, ld); break;
     }
   }
 }
 
-template <int BITS, int BLOCK>
+template <int BITS, int BLOCK, typename L>
 static void int8_tiles(const QMatrix& w, const Quantized8& x, float* out, int64_t ld, int64_t first, int64_t last) {
   if (BITS == 4 && x.rows >= kManyRows) {
     wide_tiles<BLOCK>(w, x, out, ld, first, last);
@@ -260,24 +278,34 @@ static void int8_tiles(const QMatrix& w, const Quantized8& x, float* out, int64_
     int64_t row = 0;
     for (; row + R <= x.rows; row += R) {
       for (int64_t tile = start; tile < end; ++tile) {
-        int8_tile<BITS, BLOCK, R, false>(w, nullptr, x, tile, row, out, ld);
+        int8_tile<BITS, BLOCK, R, false, L>(w, nullptr, x, tile, row, out, ld);
       }
     }
     for (int64_t tile = start; tile < end; ++tile) {
       switch (x.rows - row) {
-        case 3: int8_tile<BITS, BLOCK, 3, false>(w, nullptr, x, tile, row, out, ld); break;
-        case 2: int8_tile<BITS, BLOCK, 2, false>(w, nullptr, x, tile, row, out, ld); break;
-        case 1: int8_tile<BITS, BLOCK, 1, false>(w, nullptr, x, tile, row, out, ld); break;
+        case 3: int8_tile<BITS, BLOCK, 3, false, L>(w, nullptr, x, tile, row, out, ld); break;
+        case 2: int8_tile<BITS, BLOCK, 2, false, L>(w, nullptr, x, tile, row, out, ld); break;
+        case 1: int8_tile<BITS, BLOCK, 1, false, L>(w, nullptr, x, tile, row, out, ld); break;
       }
     }
   }
 }
 
+template <int BITS>
+static void int8_tiles_of(const QMatrix& w, const Quantized8& x, float* out, int64_t ld, int64_t first, int64_t last) {
+  // GGUF's blocks and MLX's groups; whatever else there is takes the general form.
+  const bool f16 = w.scale_type == kF16, bf16 = w.scale_type == kBF16;
+  if (x.block == 16) int8_tiles<BITS, 16, AnyLayout>(w, x, out, ld, first, last);
+  else if (f16 && w.group == 32) int8_tiles<BITS, 32, Layout<kF16, 32>>(w, x, out, ld, first, last);
+  else if (f16 && w.group == 64) int8_tiles<BITS, 32, Layout<kF16, 64>>(w, x, out, ld, first, last);
+  else if (bf16 && w.group == 32) int8_tiles<BITS, 32, Layout<kBF16, 32>>(w, x, out, ld, first, last);
+  else if (bf16 && w.group == 64) int8_tiles<BITS, 32, Layout<kBF16, 64>>(w, x, out, ld, first, last);
+  else int8_tiles<BITS, 32, AnyLayout>(w, x, out, ld, first, last);
+}
+
 void qlinear_int8_tiles(const QMatrix& w, const Quantized8& x, float* out, int64_t ld, int64_t first, int64_t last) {
-  if (w.bits == 4 && x.block == 32) int8_tiles<4, 32>(w, x, out, ld, first, last);
-  else if (w.bits == 4) int8_tiles<4, 16>(w, x, out, ld, first, last);
-  else if (x.block == 32) int8_tiles<8, 32>(w, x, out, ld, first, last);
-  else int8_tiles<8, 16>(w, x, out, ld, first, last);
+  if (w.bits == 4) int8_tiles_of<4>(w, x, out, ld, first, last);
+  else int8_tiles_of<8>(w, x, out, ld, first, last);
 }
 
 // The codes of 8 rows at one column, as float. `v` holds their four bytes.
