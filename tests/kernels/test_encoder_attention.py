@@ -70,6 +70,18 @@ def test_what_is_no_number_stays_in_its_sequence(spoiled):
     assert out[30:].isfinite().all()
 
 
+def test_threads_that_help_each_other_change_nothing():
+    q, k, v = torch.randn(3, 1300, 3, 32, generator=torch.Generator().manual_seed(4)).unbind(0)
+    sequences = [(0, 1000), (1000, 300)]
+    before = native._num_threads
+    results = []
+    for num_threads in (1, 4):
+        native.set_num_threads(num_threads)
+        results.append(attend_sequences(q, k, v, sequences, scale=0.2))
+    native.set_num_threads(before)
+    assert torch.equal(*results)
+
+
 def test_what_it_takes():
     cpu = torch.device("cpu")
     assert can_attend(64, cpu)

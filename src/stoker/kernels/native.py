@@ -76,6 +76,9 @@ _SIGNATURES = {
     "stoker_scratch_new": ([], c_void_p),
     "stoker_scratch_free": ([c_void_p], None),
     "stoker_decoder_step": ([c_void_p] * 4, None),
+    "stoker_whisper_step": ([c_void_p] * 3, None),
+    "stoker_likeliest": ([c_void_p] * 2 + [c_int64] * 2 + [c_int32] + [c_void_p] * 3, None),
+    "stoker_whisper_append": ([c_void_p] * 4, None),
     "stoker_attend": ([c_void_p] * 3 + [c_int32] + [c_void_p] * 4, None),
 }
 

@@ -73,6 +73,16 @@ def test_the_native_encoder_stays_close_to_its_definition(tmp_path: Path) -> Non
         assert distance(fast(mel), exact(mel)) < 2e-3
 
 
+@pytest.mark.parametrize("sound", [0, 1, 2, 57, 150, 194, 195, 200])
+def test_what_lies_behind_the_sound_is_convolved_once(sound: int, tmp_path: Path) -> None:
+    model = load_whisper(tiny.write_hf(tiny.tiny_reference(width=16 * tiny.HEADS), tmp_path / "checkpoint"))
+    encoder = model.networks(faithful=False).encoder
+    mel = torch.randn(tiny.NUM_MELS, 2 * tiny.AUDIO_CTX, generator=torch.Generator().manual_seed(sound))
+    mel[:, sound:] = 0
+    with torch.inference_mode():
+        assert torch.equal(encoder._convolve(mel.T), encoder._conv2(encoder._conv1(mel.T)))
+
+
 def test_rows_that_part_do_not_disturb_each_other(tiny_model: Any, reference: Any) -> None:
     mel = torch.randn(tiny.NUM_MELS, 2 * tiny.AUDIO_CTX, generator=torch.Generator().manual_seed(2))
     with torch.inference_mode():

@@ -119,19 +119,6 @@ static void score_rows(TileScratch& s, int64_t row, int64_t d, int64_t count) {
   }
 }
 
-// 2^x for x below 20, to 3e-6: enough for codes. Below -30 it is 2^-30, which is no code and adds to no sum.
-static inline v8f power_of_two(v8f x) {
-  x = x < splat(-30) ? splat(-30) : x;  // what is no number stays none
-  const v8f shifted = x + splat(12582912.0f);  // 1.5 * 2^23: rounds to a whole number
-  const v8f f = x - (shifted - splat(12582912.0f));
-  v8f y = splat(9.56051e-3f);  // least relative squares at Chebyshev's points of [-0.5, 0.5]
-  y = y * f + splat(5.591704e-2f);
-  y = y * f + splat(2.4024981e-1f);
-  y = y * f + splat(6.9312197e-1f);
-  y = y * f + splat(0.99999919f);
-  return (v8f)((v8i)y + ((v8i)shifted << 23));
-}
-
 // A row's scores (logarithms to the base 2) of `count` keys become codes of their exponentials; only keys from..to-1
 // are visible.
 static void weigh_row(TileScratch& s, int64_t row, int64_t count, int64_t from, int64_t to, float* total) {

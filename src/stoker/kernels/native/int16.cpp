@@ -3,12 +3,16 @@
 // Weights and activations are rounded to 13 bits (-4095..4095), weights with one scale per output row,
 // activations with one per row and block of 128 columns. A block's products then sum to at most
 // 128 * 4095 * 4095 < 2^31: exact in 32 bits, which are turned to float32 and added up block by block.
+#include <atomic>
 #include <vector>
 
 #include "activation.h"
 #include "int16.h"
 
-static const int64_t kRowsTogether = 384;  // whose codes of a block of columns stay in the second-level cache
+// Rows that read a tile of weights while it is in the first-level cache. Where all weights are too many for the shared
+// cache they come from memory each time, and more rows have to make up for it.
+static const int64_t kRowsTogether = 48, kMostTogether = 192;
+static const int64_t kManyWeights = 4 << 20;
 
 // W [n, k] as tiles of 16 rows, each [columns / 2][16 rows][2 columns], columns being k filled up with
 // zeros to a multiple of kBlock; rows past n are zero.
@@ -30,10 +34,10 @@ struct Epilogue {
   int32_t activation;
 };
 
-// Rounded activations; kept by each thread that calls, between calls.
+// Rounded activations of rows that are multiplied together.
 struct Codes16 {
-  std::vector<int16_t> codes;  // [m][columns]
-  std::vector<float> scales;   // [m][columns / kBlock]
+  std::vector<int16_t> codes;  // [kMostTogether][columns]
+  std::vector<float> scales;   // [kMostTogether][columns / kBlock]
 };
 
 static void quantize_row(const float* x, int64_t k, int64_t columns, int16_t* codes, float* scales) {
@@ -63,8 +67,8 @@ static inline v8f load_some(const float* p, int64_t count) {
 }
 
 template <int R>
-static void tile_rows(const Int16Matrix& w, int64_t tile, const Codes16& x, int64_t row, const Epilogue& after,
-                      float* out) {
+static void tile_rows(const Int16Matrix& w, int64_t tile, const Codes16& x, int64_t row, const float* bias,
+                      const float* residual, int32_t activation, float* out) {
   const int64_t columns = w.columns(), blocks = columns / kBlock;
   v8f acc[R][2];
   for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = splat(0);
@@ -77,46 +81,51 @@ static void tile_rows(const Int16Matrix& w, int64_t tile, const Codes16& x, int6
     const int64_t column = tile * kTile + half * 8, valid = w.n - column;
     if (valid <= 0) return;
     const v8f scale = load8(w.scales + column);
-    const v8f bias = after.bias ? load_some(after.bias + column, valid) : splat(0);
+    const v8f shift = bias ? load_some(bias + column, valid) : splat(0);
     for (int r = 0; r < R; ++r) {
-      v8f y = activate(acc[r][half] * scale + bias, after.activation);
-      if (after.residual) y += load_some(after.residual + (row + r) * w.n + column, valid);
+      v8f y = activate(acc[r][half] * scale + shift, activation);
+      if (residual) y += load_some(residual + (row + r) * w.n + column, valid);
       memcpy(out + (row + r) * w.n + column, &y, (valid < 8 ? valid : 8) * sizeof(float));
     }
   }
 }
 
 struct Int16Job {
-  Team* team;
   const Int16Matrix* w;
   const float* x;
   int64_t m;
   Epilogue after;
   float* out;
-  Codes16* codes;
+  int64_t claimed;               // rows at a time, at most kMostTogether
+  std::atomic<int64_t> next{0};  // first row nobody has claimed
 };
 
-static void int16_job(int tid, int n, void* context) {
-  const Int16Job& job = *(Int16Job*)context;
+// Rows are claimed some at a time, so that a thread that loses its core for a moment holds up nobody for long. Whoever
+// claims them also rounds them, and all weights pass by: they come from the shared cache several times, but many products
+// are made of each.
+static void int16_job(int, int, void* context) {
+  static thread_local Codes16 codes;
+  Int16Job& job = *(Int16Job*)context;
   const Int16Matrix& w = *job.w;
   const int64_t columns = w.columns(), blocks = columns / kBlock;
-  int64_t first, last;
-  share(job.m, tid, n, &first, &last);
-  for (int64_t row = first; row < last; ++row) {
-    quantize_row(job.x + row * w.k, w.k, columns, job.codes->codes.data() + row * columns,
-                 job.codes->scales.data() + row * blocks);
-  }
-  if (n > 1) team_barrier(job.team);
-  share(w.tiles(), tid, n, &first, &last);
-  for (int64_t top = 0; top < job.m; top += kRowsTogether) {
-    const int64_t end = job.m - top < kRowsTogether ? job.m : top + kRowsTogether;
-    for (int64_t tile = first; tile < last; ++tile) {
-      int64_t row = top;
-      for (; row + kRegisterRows <= end; row += kRegisterRows) {
-        tile_rows<kRegisterRows>(w, tile, *job.codes, row, job.after, job.out);
+  codes.codes.resize(job.claimed * columns);
+  codes.scales.resize(job.claimed * blocks);
+  for (int64_t top; (top = job.next.fetch_add(job.claimed)) < job.m;) {
+    const int64_t rows = job.m - top < job.claimed ? job.m - top : job.claimed;
+    for (int64_t row = 0; row < rows; ++row) {
+      quantize_row(job.x + (top + row) * w.k, w.k, columns, codes.codes.data() + row * columns,
+                   codes.scales.data() + row * blocks);
+    }
+    const Epilogue& after = job.after;
+    const float* residual = after.residual ? after.residual + top * w.n : nullptr;
+    float* out = job.out + top * w.n;
+    for (int64_t tile = 0; tile < w.tiles(); ++tile) {
+      int64_t row = 0;
+      for (; row + kRegisterRows <= rows; row += kRegisterRows) {
+        tile_rows<kRegisterRows>(w, tile, codes, row, after.bias, residual, after.activation, out);
       }
-      for (; row + 2 <= end; row += 2) tile_rows<2>(w, tile, *job.codes, row, job.after, job.out);
-      for (; row < end; ++row) tile_rows<1>(w, tile, *job.codes, row, job.after, job.out);
+      for (; row + 2 <= rows; row += 2) tile_rows<2>(w, tile, codes, row, after.bias, residual, after.activation, out);
+      for (; row < rows; ++row) tile_rows<1>(w, tile, codes, row, after.bias, residual, after.activation, out);
     }
   }
 }
@@ -125,10 +134,11 @@ static void int16_job(int tid, int n, void* context) {
 // calling thread alone, and several threads may call at once.
 EXPORT void stoker_int16_linear(Team* team, const Int16Matrix* w, const float* x, int64_t m, const float* bias,
                                 const float* residual, int32_t activation, float* out) {
-  static thread_local Codes16 codes;
-  codes.codes.resize(m * w->columns());
-  codes.scales.resize(m * w->columns() / kBlock);
-  Int16Job job = {team, w, x, m, {bias, residual, activation}, out, &codes};
+  const int64_t share_of = team ? (m + team_size(team) - 1) / team_size(team) : m;
+  const int64_t filled = (share_of + kRegisterRows - 1) / kRegisterRows * kRegisterRows;
+  const int64_t most = w->n * w->k > kManyWeights ? kMostTogether : kRowsTogether;
+  const int64_t claimed = filled < most ? filled : most;
+  Int16Job job = {w, x, m, {bias, residual, activation}, out, claimed};
   if (team) team_run(team, int16_job, &job);
   else int16_job(0, 1, &job);
 }

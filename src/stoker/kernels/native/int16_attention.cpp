@@ -1,14 +1,19 @@
 // Attention of encoders in 16-bit integers (int16.h): every token of a sequence sees all of it.
 //
-// One head of one sequence is a piece of work. Its keys and values are rounded and laid out once, keys with a scale each,
-// values with one per dimension; then blocks of queries make their scores, exponentials (rounded with a scale per 128 keys)
-// and weighted sums while those lie in the second-level cache. Nothing of size length x length is ever stored.
+// Threads begin at different heads and help each other in the end. A head's keys and values are rounded and laid out once, keys with a scale each,
+// values with one per dimension; then some queries at a time meet the keys, 128 of them while those lie in the first-level
+// cache: their scores, and the codes of their exponentials, of which each 128 have a scale. When all keys have been seen,
+// the codes are multiplied with the values in the same order. Nothing of size length x length is ever stored.
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <vector>
 
 #include "int16.h"
 
-static const int64_t kQueries = 24;  // scored at a time
+static const int64_t kQueries = 24;  // taken at a time
+static const int64_t kClaimed = 10 * kQueries;  // of a head, by one thread
+static const float kLogLargest = 11.99964771f;  // log2(kLargest)
 
 struct EncoderAttention {
   const float *q, *k, *v;                // [tokens, heads * head_dim] each
@@ -28,12 +33,16 @@ struct AttentionScratch {
   std::vector<float> value_scales;
   std::vector<int16_t> queries;  // [kQueries][head_dim]
   std::vector<float> query_scales;
-  std::vector<float> scores;     // [kQueries][keys]
-  std::vector<int16_t> weights;  // [kQueries][keys], the rounded exponentials
-  std::vector<float> weight_scales;  // [kQueries][keys / kBlock]
+  std::vector<int16_t> weights;  // [kQueries][keys], the exponentials as codes
+  std::vector<float> tops;       // [kQueries][blocks, filled up], the largest score of each 128 keys
+  std::vector<float> totals;     // the same shape, the sum of those keys' codes before rounding
+  std::vector<float> shares;     // the same shape, what a code is worth, as a part of the row's largest
+  std::vector<float> sums;       // [kQueries][head_dim]
 };
 
 static int64_t filled(int64_t length) { return (length + kBlock - 1) / kBlock * kBlock; }
+
+static int64_t filled_blocks(int64_t keys) { return (keys / kBlock + 7) / 8 * 8; }
 
 static void lay_out(const EncoderAttention& a, const float* k, const float* v, int64_t length, AttentionScratch* s) {
   const int64_t dims = a.head_dim, keys = filled(length);
@@ -43,9 +52,12 @@ static void lay_out(const EncoderAttention& a, const float* k, const float* v, i
   s->value_scales.assign(dims, 0);
   s->queries.resize(kQueries * dims);
   s->query_scales.resize(kQueries);
-  s->scores.resize(kQueries * keys);
   s->weights.resize(kQueries * keys);
-  s->weight_scales.resize(kQueries * keys / kBlock);
+  const int64_t blocks = filled_blocks(keys);
+  s->tops.assign(kQueries * blocks, -INFINITY);
+  s->totals.assign(kQueries * blocks, 0);
+  s->shares.resize(kQueries * blocks);
+  s->sums.resize(kQueries * dims);
   int16_t codes[kBlock];
   for (int64_t key = 0; key < length; ++key) {
     s->key_scales[key] = quantize_block(k + key * a.k_stride, dims, dims, codes);
@@ -71,117 +83,148 @@ static void lay_out(const EncoderAttention& a, const float* k, const float* v, i
   }
 }
 
-// Scores [length] to their exponentials, the largest becoming 1; returns their sum. There is room up to a multiple of 8.
-static float exponentials(float* scores, int64_t length) {
-  for (int64_t i = length; i % 8; ++i) scores[i] = -3e38f;  // becomes 1e-38, which no sum notices
+// Scores of R queries from `row` on with the kBlock keys from `key` on, as logarithms to the base 2.
+template <int R>
+static void score(const AttentionScratch& s, int64_t row, int64_t dims, int64_t key, float (*scores)[kBlock]) {
+  for (int64_t i = 0; i < kBlock; i += kTile) {
+    v8i dot[R][2];
+    dot_rows<R>(s.keys.data() + (key + i) * dims, s.queries.data() + row * dims, dims, dims / 2, dot);
+    for (int half = 0; half < 2; ++half) {
+      const v8f scale = load8(s.key_scales.data() + key + i + half * 8);
+      for (int r = 0; r < R; ++r) {
+        const v8f by = scale * splat(s.query_scales[row + r]);
+        store8(scores[r] + i + half * 8, __builtin_convertvector(dot[r][half], v8f) * by);
+      }
+    }
+  }
+}
+
+// The codes of kBlock scores' exponentials, the largest becoming kLargest; only the first `count` are keys.
+static void round_exponentials(float* scores, int64_t count, int16_t* codes, float* top, float* total) {
+  for (int64_t i = count; i < kBlock; ++i) scores[i] = -INFINITY;
   v8f tops = load8(scores);
-  for (int64_t i = 8; i < length; i += 8) {
+  for (int64_t i = 8; i < kBlock; i += 8) {
     const v8f v = load8(scores + i);
     tops = v > tops ? v : tops;
   }
-  float top = tops[0];
-  for (int lane = 1; lane < 8; ++lane) top = tops[lane] > top ? tops[lane] : top;
-  v8f sums = splat(0);
-  for (int64_t i = 0; i < length; i += 8) {
-    const v8f v = exp8(load8(scores + i) - splat(top));
-    store8(scores + i, v);
-    sums += v;
+  float largest = tops[0];
+  for (int lane = 1; lane < 8; ++lane) largest = tops[lane] > largest ? tops[lane] : largest;
+  const v8f zero_at = splat(largest - kLogLargest);
+  v8f sum = splat(0);
+  for (int64_t i = 0; i < kBlock; i += 16) {
+    const v8f a = power_of_two(load8(scores + i) - zero_at), b = power_of_two(load8(scores + i + 8) - zero_at);
+    sum += a + b;
+    store_codes(a, b, codes + i);
   }
-  return sum8(sums);
+  *top = largest;
+  *total = sum8(sum);
 }
 
-template <int R>
-static void score(const AttentionScratch& s, int64_t row, int64_t dims, int64_t length, int64_t keys, float* scores) {
-  for (int64_t key = 0; key < length; key += kTile) {
-    v8i dot[R][2];
-    dot_rows<R>(s.keys.data() + key * dims, s.queries.data() + row * dims, dims, dims / 2, dot);
-    for (int r = 0; r < R; ++r) {
-      for (int half = 0; half < 2; ++half) {
-        const v8f by = load8(s.key_scales.data() + key + half * 8) * splat(s.query_scales[row + r]);
-        store8(scores + (row + r) * keys + key + half * 8, __builtin_convertvector(dot[r][half], v8f) * by);
+// The queries' codes of all keys, and what those are worth; returns one by the sum of each.
+static void weigh_keys(AttentionScratch* s, int64_t rows, int64_t dims, int64_t length, int64_t keys, float* inverse) {
+  const int64_t blocks = filled_blocks(keys);
+  alignas(32) float scores[kRegisterRows][kBlock];
+  for (int64_t key = 0; key < keys; key += kBlock) {
+    for (int64_t row = 0; row < rows;) {
+      const int64_t together = rows - row < kRegisterRows ? 1 : kRegisterRows;
+      if (together == 1) score<1>(*s, row, dims, key, scores);
+      else score<kRegisterRows>(*s, row, dims, key, scores);
+      for (int64_t r = 0; r < together; ++r, ++row) {
+        const int64_t at = row * blocks + key / kBlock;
+        round_exponentials(scores[r], length - key < kBlock ? length - key : kBlock, s->weights.data() + row * keys + key,
+                           &s->tops[at], &s->totals[at]);
       }
     }
   }
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* tops = s->tops.data() + row * blocks;
+    float top = tops[0];
+    for (int64_t b = 1; b < keys / kBlock; ++b) top = tops[b] > top ? tops[b] : top;
+    v8f total = splat(0);
+    for (int64_t b = 0; b < blocks; b += 8) {
+      const v8f share = power_of_two(load8(tops + b) - splat(top));
+      store8(s->shares.data() + row * blocks + b, share);
+      total += share * load8(s->totals.data() + row * blocks + b);
+    }
+    inverse[row] = 1.0f / sum8(total);
+  }
 }
 
+// sums [R][dims] += the codes of kBlock keys from `key` on times their values.
 template <int R>
-static void weigh(const AttentionScratch& s, int64_t row, int64_t dims, int64_t keys, const float* inverse, float* out,
-                  int64_t ld) {
-  const int64_t blocks = keys / kBlock;
+static void add_values(AttentionScratch* s, int64_t row, int64_t dims, int64_t key, int64_t keys) {
+  const int64_t blocks = filled_blocks(keys);
   for (int64_t d = 0; d < dims; d += kTile) {
-    v8f acc[R][2];
-    for (int r = 0; r < R; ++r) acc[r][0] = acc[r][1] = splat(0);
-    for (int64_t b = 0; b < blocks; ++b) {
-      v8i dot[R][2];
-      dot_rows<R>(s.values.data() + d * keys + b * kBlock * kTile, s.weights.data() + row * keys + b * kBlock, keys,
-                  kBlock / 2, dot);
-      for (int r = 0; r < R; ++r) {
-        const v8f by = splat(s.weight_scales[(row + r) * blocks + b]);
-        for (int half = 0; half < 2; ++half) acc[r][half] += __builtin_convertvector(dot[r][half], v8f) * by;
-      }
-    }
+    v8i dot[R][2];
+    dot_rows<R>(s->values.data() + d * keys + key * kTile, s->weights.data() + row * keys + key, keys, kBlock / 2, dot);
     for (int r = 0; r < R; ++r) {
+      const v8f share = splat(s->shares[(row + r) * blocks + key / kBlock]);
+      float* sums = s->sums.data() + (row + r) * dims + d;
       for (int half = 0; half < 2; ++half) {
-        const v8f by = load8(s.value_scales.data() + d + half * 8) * splat(inverse[row + r]);
-        store8(out + (row + r) * ld + d + half * 8, acc[r][half] * by);
+        store8(sums + half * 8, load8(sums + half * 8) + __builtin_convertvector(dot[r][half], v8f) * share);
       }
     }
   }
 }
 
-static void attend_head(const EncoderAttention& a, int64_t first, int64_t length, int64_t head, AttentionScratch* s) {
+// Queries from..to-1 of a head that has been laid out.
+static void attend_queries(const EncoderAttention& a, int64_t first, int64_t length, int64_t head, int64_t from,
+                           int64_t to, AttentionScratch* s) {
   const int64_t dims = a.head_dim, offset = head * dims, out_ld = a.num_heads * dims, keys = filled(length);
-  lay_out(a, a.k + first * a.k_stride + offset, a.v + first * a.v_stride + offset, length, s);
   float inverse[kQueries];
-  for (int64_t top = 0; top < length; top += kQueries) {
-    const int64_t rows = length - top < kQueries ? length - top : kQueries;
+  for (int64_t top = from; top < to; top += kQueries) {
+    const int64_t rows = to - top < kQueries ? to - top : kQueries;
     for (int64_t row = 0; row < rows; ++row) {
       const float* q = a.q + (first + top + row) * a.q_stride + offset;
-      s->query_scales[row] = quantize_block(q, dims, dims, s->queries.data() + row * dims) * a.scale;
+      const float scale = quantize_block(q, dims, dims, s->queries.data() + row * dims);
+      s->query_scales[row] = scale * a.scale * 1.44269504f;  // log2(e)
     }
-    int64_t row = 0;
-    for (; row + kRegisterRows <= rows; row += kRegisterRows) {
-      score<kRegisterRows>(*s, row, dims, length, keys, s->scores.data());
+    weigh_keys(s, rows, dims, length, keys, inverse);
+    std::fill(s->sums.begin(), s->sums.end(), 0.0f);
+    for (int64_t key = 0; key < keys; key += kBlock) {
+      int64_t row = 0;
+      for (; row + kRegisterRows <= rows; row += kRegisterRows) add_values<kRegisterRows>(s, row, dims, key, keys);
+      for (; row < rows; ++row) add_values<1>(s, row, dims, key, keys);
     }
-    for (; row < rows; ++row) score<1>(*s, row, dims, length, keys, s->scores.data());
-    for (row = 0; row < rows; ++row) {
-      float* scores = s->scores.data() + row * keys;
-      inverse[row] = 1.0f / exponentials(scores, length);
-      for (int64_t start = 0; start < keys; start += kBlock) {
-        const int64_t count = length - start < kBlock ? length - start : kBlock;
-        s->weight_scales[(row * keys + start) / kBlock] =
-            quantize_block(scores + start, count, kBlock, s->weights.data() + row * keys + start);
+    for (int64_t row = 0; row < rows; ++row) {
+      float* out = a.out + (first + top + row) * out_ld + offset;
+      const float* sums = s->sums.data() + row * dims;
+      for (int64_t d = 0; d < dims; d += 8) {
+        store8(out + d, load8(sums + d) * load8(s->value_scales.data() + d) * splat(inverse[row]));
       }
     }
-    float* out = a.out + (first + top) * out_ld + offset;
-    for (row = 0; row + kRegisterRows <= rows; row += kRegisterRows) {
-      weigh<kRegisterRows>(*s, row, dims, keys, inverse, out, out_ld);
-    }
-    for (; row < rows; ++row) weigh<1>(*s, row, dims, keys, inverse, out, out_ld);
   }
 }
 
 struct AttentionJob {
   const EncoderAttention* attention;
-  std::atomic<int64_t> next{0};
+  std::vector<std::atomic<int64_t>> next;  // first query nobody has claimed, of each head of each sequence
 };
 
-static void attention_job(int, int, void* context) {
+static void attention_job(int tid, int n, void* context) {
   static thread_local AttentionScratch scratch;
   AttentionJob* job = (AttentionJob*)context;
   const EncoderAttention& a = *job->attention;
   const int64_t total = a.num_sequences * a.num_heads;
-  for (int64_t piece; (piece = job->next.fetch_add(1)) < total;) {
-    const int64_t sequence = piece / a.num_heads;
-    attend_head(a, a.firsts[sequence], a.lengths[sequence], piece % a.num_heads, &scratch);
+  for (int64_t i = 0; i < total; ++i) {
+    const int64_t piece = (total * tid / n + i) % total;
+    const int64_t first = a.firsts[piece / a.num_heads], length = a.lengths[piece / a.num_heads], head = piece % a.num_heads;
+    bool laid_out = false;
+    for (int64_t from; (from = job->next[piece].fetch_add(kClaimed)) < length;) {
+      if (!laid_out) {
+        const int64_t k = first * a.k_stride + head * a.head_dim, v = first * a.v_stride + head * a.head_dim;
+        lay_out(a, a.k + k, a.v + v, length, &scratch);
+        laid_out = true;
+      }
+      attend_queries(a, first, length, head, from, length - from < kClaimed ? length : from + kClaimed, &scratch);
+    }
   }
 }
 
 // out = softmax(scale * q k^T) v for every head of every sequence. head_dim is a multiple of 16, at most kBlock. Without a
 // team it runs on the calling thread alone.
 EXPORT void stoker_encoder_attend(Team* team, const EncoderAttention* attention) {
-  AttentionJob job;
-  job.attention = attention;
+  AttentionJob job = {attention, std::vector<std::atomic<int64_t>>(attention->num_sequences * attention->num_heads)};
   if (team) team_run(team, attention_job, &job);
   else attention_job(0, 1, &job);
 }

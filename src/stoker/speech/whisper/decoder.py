@@ -24,9 +24,10 @@ from stoker.kernels.source import MatrixSource
 from stoker.kv.base import LayerSpec, RowSpan
 from stoker.kv.blocks import BLOCK_SIZE, BlockTable
 from stoker.kv.paged import PagedKV
-from stoker.kv.paged_native import paged_kv
+from stoker.kv.paged_native import NativePagedKV, paged_kv
 from stoker.speech.whisper.checkpoint import WhisperCheckpoint
 from stoker.speech.whisper.encoder import Norm
+from stoker.speech.whisper.native_step import Caches, native_step, store_keys_values
 from stoker.speech.whisper.packing import Packing
 
 _PREFIX = "model.decoder."
@@ -92,7 +93,11 @@ class Decoder:
         self._norm = self._read_norm(checkpoint, "layer_norm")
         head_dim = self.dims.width // self.dims.text_heads
         self.layer_specs = [LayerSpec(self.dims.text_heads, head_dim)] * self.dims.text_layers
-        self._scale = head_dim**-0.5
+        self.scale = head_dim**-0.5
+        # None = by torch, layer by layer.
+        self.native = native_step(
+            self._layers, self._embedding, self._positions, self._norm, num_heads=self.dims.text_heads
+        )
         self.nbytes = self._embedding.nbytes + self._positions.nbytes
         for layer in self._layers:
             self.nbytes += sum(getattr(layer, name).nbytes for name in DecoderLayer.__slots__)
@@ -133,8 +138,7 @@ class Decoder:
         """audio [S, W] -> its keys and values in every layer."""
         cache = CrossCache(self, audio.shape[0])
         for index, layer in enumerate(self._layers):
-            keys, values = layer.cross_kv(audio).chunk(2, dim=1)
-            cache.store(index, keys.T, values)
+            cache.store(index, layer.cross_kv(audio))
         return cache
 
     def forward(
@@ -154,12 +158,12 @@ class Decoder:
         x = x + self._positions[positions]
         for index, layer in enumerate(self._layers):
             q, k, v = layer.qkv(layer.attention_norm(x)).view(num_tokens, 3, *heads[1:]).unbind(1)
-            mixed = own.attend(index, q, k, v, plan, scale=self._scale)
+            mixed = own.attend(index, q, k, v, plan, scale=self.scale)
             x = x + layer.out(mixed.reshape(num_tokens, width))
             q = layer.cross_q(layer.cross_norm(x)).view(heads)
             if observe is not None and index in observe:
-                observe[index].append(cross.scores(index, q, self._scale))
-            x = x + layer.cross_out(cross.attend(index, q, self._scale).reshape(num_tokens, width))
+                observe[index].append(cross.scores(index, q, self.scale))
+            x = x + layer.cross_out(cross.attend(index, q, self.scale).reshape(num_tokens, width))
             x = x + layer.down(F.gelu(layer.up(layer.mlp_norm(x))))
         return self._norm(x)
 
@@ -180,16 +184,22 @@ class CrossCache:
         row = self._kv.new_row()
         self._kv.reserve(row, num_positions)
         # The layout appends before it attends: the last position is appended again, unchanged.
-        self._plan = self._kv.plan([RowSpan(row, num_positions - 1, 1)])
+        self.plan = self._kv.plan([RowSpan(row, num_positions - 1, 1)])
         self._last: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self.caches = native_caches(self._kv, decoder.scale)
+        self._whole = self._kv.plan([RowSpan(row, 0, num_positions)])
 
-    def store(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> None:
-        """k [W, S], v [S, W]."""
+    def store(self, layer: int, kv: torch.Tensor) -> None:
+        """kv [S, 2W]: keys, then values."""
         keys, values = self._kv.keys[layer], self._kv.values[layer]
         num_blocks, num_heads, head_dim, _ = keys.shape
         width, whole = num_heads * head_dim, self.num_positions // BLOCK_SIZE
-        last = (1, num_heads, head_dim)
-        self._last.append((k[:, -1].reshape(last), v[-1].reshape(last)))
+        last_k, last_v = kv[-1].view(2, 1, num_heads, head_dim).unbind(0)
+        self._last.append((last_k, last_v))
+        if self.caches is not None:
+            store_keys_values(kv, layer, self.caches, self._whole)
+            return
+        k, v = kv[:, :width].T, kv[:, width:]
         # Rounded first, moved then: what moves is half as large, and in runs that stay together.
         k, v = k.to(keys.dtype), v.to(values.dtype)
         key_rows = keys.view(num_blocks, width, BLOCK_SIZE)
@@ -212,13 +222,17 @@ class CrossCache:
     def _attend(self, layer: int, q: torch.Tensor, scale: float) -> torch.Tensor:
         num_tokens, num_heads, head_dim = q.shape
         grouped = q.transpose(0, 1).reshape(1, num_heads * num_tokens, head_dim)
-        out = self._kv.attend(layer, grouped, *self._last[layer], self._plan, scale=scale)
+        out = self._kv.attend(layer, grouped, *self._last[layer], self.plan, scale=scale)
         return out.view(num_heads, num_tokens, head_dim).transpose(0, 1)
 
     def scores(self, layer: int, q: torch.Tensor, scale: float) -> torch.Tensor:
         """[H, T, S]."""
         keys = self._kv.keys[layer].permute(1, 2, 0, 3).flatten(2)[..., : self.num_positions]  # [H, D, S]
         return torch.matmul(q.transpose(0, 1) * scale, keys.float())
+
+
+def native_caches(kv: PagedKV, scale: float) -> Caches | None:
+    return Caches(kv, scale) if isinstance(kv, NativePagedKV) else None
 
 
 class Window:
@@ -235,6 +249,7 @@ class Window:
             dtype=decoder.cache_dtype,
             device=decoder._device,
         )
+        self._caches = native_caches(self._kv, decoder.scale)
         self.rows: list[BlockTable] = []
         self.num_tokens = 0  # in every row
 
@@ -246,6 +261,9 @@ class Window:
         self._kv.reserve(row, len(ids))
         plan = self._kv.plan([RowSpan(row, 0, len(ids))])
         self.rows, self.num_tokens = [row], len(ids)
+        native, own, cross = self._decoder.native, self._caches, self._cross.caches
+        if native is not None and own is not None and cross is not None and observe is None:
+            return native.hidden(ids, 0, own, plan, cross, self._cross.plan)
         positions = torch.arange(len(ids), device=self._decoder._device)
         return self._decoder.forward(ids, positions, self._kv, plan, self._cross, observe)
 
@@ -254,8 +272,12 @@ class Window:
         for row in self.rows:
             self._kv.reserve(row, self.num_tokens + 1)
         plan = self._kv.plan([RowSpan(row, self.num_tokens, 1) for row in self.rows])
-        positions = torch.full((len(ids),), self.num_tokens, device=self._decoder._device)
+        at = self.num_tokens
         self.num_tokens += 1
+        native, own, cross = self._decoder.native, self._caches, self._cross.caches
+        if native is not None and own is not None and cross is not None:
+            return native.logits(ids, at, own, plan, cross, self._cross.plan)
+        positions = torch.full((len(ids),), at, device=self._decoder._device)
         hidden = self._decoder.forward(ids, positions, self._kv, plan, self._cross)
         return self._decoder.logits(hidden)
 

@@ -58,7 +58,7 @@ class Rules:
     def _prefer_time(self, logits: torch.Tensor) -> None:
         """Where all timestamps together are likelier than any text, only timestamps remain."""
         begin = self.tokenizer.timestamp_begin
-        times = logits[:, begin:].logsumexp(dim=-1)
-        text = logits[:, :begin].amax(dim=-1)
-        for row in (times > text).nonzero().flatten().tolist():
-            logits[row, :begin] = _NEVER
+        times = logits[:, begin:].logsumexp(dim=-1).tolist()
+        for row, time in zip(logits, times, strict=True):
+            if time > row[:begin].numpy(force=True).max():  # several times as fast as torch's
+                row[:begin] = _NEVER

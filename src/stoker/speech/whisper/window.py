@@ -14,7 +14,7 @@ import torch
 from stoker.speech.types import TranscribeOptions
 from stoker.speech.whisper.decoder import CrossCache, Decoder, Window
 from stoker.speech.whisper.rules import Rules
-from stoker.speech.whisper.search import Beam, Sampling, Search, best
+from stoker.speech.whisper.search import Beam, Sampling, Search, best, likeliest
 from stoker.speech.whisper.tokenizer import WhisperTokenizer
 
 Steps = Generator[None, None, "Decoding"]
@@ -45,6 +45,7 @@ class WindowDecoder:
         self._tokenizer = tokenizer
         self._options = options
         self._generator = generator
+        self._likeliest = likeliest if decoder.native is None else decoder.native.likeliest
         initial = options.max_initial_timestamp_s
         self._rules = Rules(
             tokenizer,
@@ -116,9 +117,9 @@ class WindowDecoder:
     def _search(self, temperature: float) -> Search:
         eot = self._tokenizer.eot
         if temperature == 0 and self._options.beam_size > 1:
-            return Beam(self._options.beam_size, self._options.patience, eot)
+            return Beam(self._options.beam_size, self._options.patience, eot, self._likeliest)
         count = self._options.best_of if temperature > 0 else 1
-        return Sampling(temperature, count, eot, self._generator)
+        return Sampling(temperature, count, eot, self._generator, self._likeliest)
 
 
 def compression_ratio(text: str) -> float:
