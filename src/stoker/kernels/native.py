@@ -17,7 +17,7 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 
-INTERFACE = 3  # stoker_interface in team.cpp
+INTERFACE = 4  # stoker_interface in team.cpp
 F32, F16, BF16 = 0, 1, 2  # ScalarType in common.h
 
 

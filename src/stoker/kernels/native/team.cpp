@@ -103,7 +103,7 @@ void team_barrier(Team* team) {
 int team_size(const Team* team) { return team->size; }
 
 // Raised with every change of a function or structure that kernels/native.py or its users describe.
-EXPORT int32_t stoker_interface() { return 3; }
+EXPORT int32_t stoker_interface() { return 4; }
 
 EXPORT Team* stoker_team_new(int32_t num_threads) { return new Team(num_threads < 1 ? 1 : num_threads); }
 
