@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# What judges a change draws the same examples each time; `--hypothesis-profile=default` looks for new ones.
-settings.register_profile("same-examples", derandomize=True, database=None)
+# What judges a change draws the same examples each time, and does not judge the machine: no deadline.
+# `--hypothesis-profile=default` looks for new ones.
+settings.register_profile("same-examples", derandomize=True, database=None, deadline=None)
 settings.load_profile("same-examples")
 
 

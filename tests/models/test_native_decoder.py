@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from array import array
 from collections.abc import Callable
 
 import pytest
 import torch
 
 from stoker.kernels import native
+from stoker.kernels.packed import TILE, PackedDenseLinear
+from stoker.kv.base import RowSpan
 from stoker.kv.paged import PagedKV
 from stoker.kv.paged_native import NativePagedKV
 from stoker.models import load_model
+from stoker.models.base import StepBatch
 from stoker.models.formats import open_checkpoint
 from stoker.models.native_decoder import NativeDecoder, accelerate
 
@@ -92,3 +97,41 @@ def test_one_model_serves_several_caches_in_turn(reference: References) -> None:
     caches = [NativePagedKV(model.facts.layers, num_blocks=16) for _ in range(2)]
     for kv in [*caches, *caches]:
         assert relative_error(run_schedule(model, kv, expected.sequences, steps), expected.logits) < 1e-4
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("case_id", ["llama-plain", "gemma3", "granite-bias"])
+def test_the_likeliest_is_the_first_of_the_largest_logits(
+    reference: References, case_id: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "_num_threads", threads)
+    expected = reference(case_id)
+    model = load_model(open_checkpoint(expected.folder))
+    fast = accelerate(model)
+    assert isinstance(fast, NativeDecoder)
+    kv = NativePagedKV(model.facts.layers, num_blocks=16)
+    row, tokens = kv.new_row(), expected.sequences[0]
+    kv.reserve(row, len(tokens))
+    everywhere = array("q", range(len(tokens)))
+    batch = StepBatch(array("q", tokens), everywhere, everywhere, kv.plan([RowSpan(row, 0, len(tokens))]))
+
+    def both() -> tuple[torch.Tensor, list[tuple[int, float]]]:
+        return fast.forward(batch, kv).clone(), fast.forward_likeliest(batch, kv)
+
+    def overwrite(vocabulary_row: int, values: torch.Tensor) -> None:
+        assert isinstance(model.head, PackedDenseLinear)
+        tile, lane = divmod(vocabulary_row, TILE)
+        model.head.data[tile, :, lane] = values
+
+    logits, likeliest = both()
+    assert likeliest == [(int(line.argmax()), float(line.max())) for line in logits]
+    # Twice the same row: the first one counts, wherever the threads' shares begin.
+    best = likeliest[-1][0]
+    tile, lane = divmod(best, TILE)
+    twin = model.head.data[tile, :, lane].clone()
+    for other in (best + 1, best - 1):
+        overwrite(other, twin)
+    logits, likeliest = both()
+    assert likeliest[-1] == (best - 1, float(logits[-1, best]))
+    overwrite(best, torch.full_like(twin, float("nan")))
+    assert all(math.isnan(peak) for _, peak in fast.forward_likeliest(batch, kv))

@@ -1,40 +1,19 @@
 // A whole decoder step in one call, so that the thread team meets only at barriers.
 //
 // Work is divided by output columns in products, by tokens in norms and by (row, key head) in
-// attention. Each thread has a contiguous share of a product or of attention, so that what it
-// prefetches is its own, and takes it piece by piece from the front; who is done helps the others from
-// the back, so that a thread that loses its core for a moment (to the HTTP side, say) holds up nobody
-// longer than one piece. With one token every thread normalizes and quantizes it for itself, which is
-// cheaper than waiting for one to do it.
+// attention; claims.h says who does what. With one token every thread normalizes and quantizes it for
+// itself, which is cheaper than waiting for one to do it.
 #include "decoder.h"
 
-#include <atomic>
 #include <cmath>
-#include <memory>
 #include <vector>
+
+#include "claims.h"
 
 // Normalized (and quantized) input of a projection.
 struct Input {
   std::vector<float> x;  // [T, k]
   Quantized8 quantized;
-};
-
-// How much of a thread's share of a phase is taken: from the front (low half) and from the back.
-struct alignas(64) Claim {
-  std::atomic<uint64_t> taken;
-
-  // Of `size` items, up to `piece` from one end. Returns how many; `at` becomes where they begin.
-  int64_t take(int64_t size, int64_t piece, bool from_back, int64_t* at) {
-    uint64_t now = taken.load(std::memory_order_relaxed);
-    for (;;) {
-      const int64_t front = (uint32_t)now, back = now >> 32, left = size - front - back;
-      if (left <= 0) return 0;
-      const int64_t count = piece < left ? piece : left;
-      *at = from_back ? size - back - count : front;
-      const uint64_t then = now + ((uint64_t)count << (from_back ? 32 : 0));
-      if (taken.compare_exchange_weak(now, then, std::memory_order_relaxed)) return count;
-    }
-  }
 };
 
 // The first of the largest values seen; a NaN beats them all.
@@ -76,8 +55,7 @@ struct Scratch {
   Input shared;
   std::vector<Input> own;       // one a thread
   std::vector<std::vector<float>> angles;  // of each rope: [T][cosines, sines]
-  int64_t num_claims = 0;
-  std::unique_ptr<Claim[]> claims;  // [phase][thread]
+  Claims claims;
 };
 
 struct StepJob {
@@ -99,20 +77,10 @@ struct Worker {
 
 static const int64_t kPhasesPerLayer = 5;  // qkv, attention, output, gate and up, down
 
-static int64_t num_phases(const Decoder& decoder) { return decoder.num_layers * kPhasesPerLayer + 1; }  // and the head
-
-// Calls work(first, last) for pieces of 0..total-1 until all threads together have taken everything.
+// Shares out the next phase (claims.h).
 template <typename Work>
 static void claim(const Worker& me, int64_t total, int64_t piece, Work work) {
-  Claim* claims = me.s.claims.get() + me.phase++ * me.n;
-  for (int i = 0; i < me.n; ++i) {
-    const int owner = (me.tid + i) % me.n;
-    int64_t first, last, at;
-    share(total, owner, me.n, &first, &last);
-    while (const int64_t count = claims[owner].take(last - first, piece, owner != me.tid, &at)) {
-      work(first + at, first + at + count);
-    }
-  }
+  me.s.claims.run(me.phase++, me.tid, me.n, total, piece, work);
 }
 
 // Pieces of a product: small enough to balance, large enough that tiles share what they read.
@@ -355,8 +323,8 @@ static void decoder_job(int tid, int n, void* context) {
   const Worker me = {tid, n, job.team, *job.decoder, *job.step, *job.scratch};
   const Decoder& d = *job.decoder;
   const int64_t count = job.step->num_tokens;
-  for (int64_t p = 0; p < num_phases(d); ++p) me.s.claims[p * n + tid].taken.store(0, std::memory_order_relaxed);
-  embed(me);  // ends with a barrier: nobody claims before all are ready
+  me.s.claims.begin(tid, n);
+  embed(me);  // ends with a barrier
   for (int64_t l = 0; l < d.num_layers; ++l) {
     const DecoderLayer& layer = d.layers[l];
     const int64_t head_dim = layer.cache.head_dim, width = (d.num_heads + 2 * layer.cache.num_kv_heads) * head_dim;
@@ -426,11 +394,7 @@ EXPORT void stoker_decoder_step(Team* team, Scratch* s, const Decoder* decoder, 
   s->own.resize(team_size(team));
   s->angles.resize(decoder->num_ropes);
   for (int64_t r = 0; r < decoder->num_ropes; ++r) s->angles[r].resize(count * 2 * decoder->ropes[r].half);
-  const int64_t claims = num_phases(*decoder) * team_size(team);
-  if (s->num_claims < claims) {
-    s->claims.reset(new Claim[claims]);
-    s->num_claims = claims;
-  }
+  s->claims.make_room(decoder->num_layers * kPhasesPerLayer + 1, team_size(team));  // and the head
   StepJob job = {team, decoder, step, s};
   team_run(team, decoder_job, &job);
   for (int64_t i = 0; step->best && i < step->num_logits; ++i) {

@@ -20,31 +20,6 @@ void Quantized8::resize(int64_t m, int64_t columns, int64_t block_size, int32_t 
   sums.resize(rows * (k / block));
 }
 
-// code[i] = x[i] * factor, rounded to nearest; returns their sum. `count` is 16 or 32.
-static inline int32_t round_codes(const float* x, float factor, int64_t count, int8_t* code) {
-  int32_t total = 0;
-#if defined(__AVX2__)
-  const __m256 by = _mm256_set1_ps(factor);
-  __m256i sum = _mm256_setzero_si256();
-  for (int64_t i = 0; i < count; i += 16) {
-    const __m256i a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i), by));
-    const __m256i b = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i + 8), by));
-    sum = _mm256_add_epi32(sum, _mm256_add_epi32(a, b));
-    const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
-    const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
-    _mm_storeu_si128((__m128i*)(code + i), bytes);
-  }
-  const v8i parts = (v8i)sum;
-  for (int l = 0; l < 8; ++l) total += parts[l];
-#else
-  for (int64_t i = 0; i < count; ++i) {
-    code[i] = (int8_t)lrintf(x[i] * factor);
-    total += code[i];
-  }
-#endif
-  return total;
-}
-
 void Quantized8::quantize_row(int64_t m, const float* x) {
   const int64_t blocks = k / block;
   int8_t* code = codes.data() + m * planes * k;

@@ -17,22 +17,6 @@ void Quantized16::resize(int64_t m, int64_t columns, int64_t group_size) {
 
 bool has_int16_products(const QMatrix& w) { return w.bits == 8; }
 
-// code[i] = x[i] * factor, rounded to nearest; returns their sum. `count` is a multiple of 16.
-static inline int32_t round_codes(const float* x, float factor, int64_t count, int16_t* code) {
-  const __m256 by = _mm256_set1_ps(factor);
-  __m256i sum = _mm256_setzero_si256();
-  for (int64_t i = 0; i < count; i += 16) {
-    const __m256i a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i), by));
-    const __m256i b = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i + 8), by));
-    sum = _mm256_add_epi32(sum, _mm256_add_epi32(a, b));
-    _mm256_storeu_si256((__m256i*)(code + i), _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8));
-  }
-  int32_t total = 0;
-  const v8i parts = (v8i)sum;
-  for (int l = 0; l < 8; ++l) total += parts[l];
-  return total;
-}
-
 void Quantized16::quantize_row(int64_t m, const float* x) {
   const int64_t groups = k / group;
   for (int64_t g = 0; g < groups; ++g) {

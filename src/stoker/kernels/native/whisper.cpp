@@ -5,12 +5,11 @@
 // key head, so that these keys and values are read once for all of them.
 #include "whisper.h"
 
-#include <atomic>
 #include <cmath>
-#include <memory>
 #include <vector>
 
 #include "activation.h"
+#include "claims.h"
 #include "qlinear16.h"
 
 namespace {
@@ -36,8 +35,7 @@ struct Buffers {
   std::vector<float> up;        // [T, 4 width]
   Activations shared;
   std::vector<Activations> own;  // one a thread
-  int64_t num_cursors = 0;
-  std::unique_ptr<std::atomic<int64_t>[]> cursors;  // how much of each phase is claimed
+  Claims claims;
 };
 
 struct Worker {
@@ -52,15 +50,10 @@ struct Worker {
   void barrier() const { team_barrier(team); }
 };
 
-// Calls work(first, last) for pieces of 0..total-1 until all threads together have done everything.
+// Shares out the next phase (claims.h).
 template <typename Work>
 void claim(const Worker& me, int64_t total, int64_t piece, Work work) {
-  std::atomic<int64_t>& cursor = me.s.cursors[me.phase++];
-  for (;;) {
-    const int64_t first = cursor.fetch_add(piece, std::memory_order_relaxed);
-    if (first >= total) return;
-    work(first, first + piece < total ? first + piece : total);
-  }
+  me.s.claims.run(me.phase++, me.tid, me.n, total, piece, work);
 }
 
 // `size` is a multiple of 8.
@@ -213,7 +206,8 @@ void step_job(int tid, int n, void* context) {
   const StepJob& job = *(StepJob*)context;
   const Worker me = {tid, n, job.team, *job.decoder, *job.step, *job.buffers};
   Buffers& s = me.s;
-  embed(me);
+  s.claims.begin(tid, n);
+  embed(me);  // ends with a barrier
   for (int64_t l = 0; l < me.decoder.num_layers; ++l) {
     const WhisperLayer& layer = me.decoder.layers[l];
     product(me, layer.qkv, s.x.data(), &layer.attention_norm, s.qkv.data());
@@ -305,12 +299,7 @@ EXPORT void stoker_whisper_step(Team* team, const WhisperDecoder* decoder, const
     if (s.up.size() < inner) s.up.resize(inner);
   }
   if (s.own.size() < (size_t)team_size(team)) s.own.resize(team_size(team));
-  const int64_t phases = decoder->num_layers * kPhasesPerLayer + 1;  // and the vocabulary
-  if (s.num_cursors < phases) {
-    s.cursors.reset(new std::atomic<int64_t>[phases]);
-    s.num_cursors = phases;
-  }
-  for (int64_t i = 0; i < phases; ++i) s.cursors[i].store(0, std::memory_order_relaxed);
+  s.claims.make_room(decoder->num_layers * kPhasesPerLayer + 1, team_size(team));  // and the vocabulary
   StepJob job = {team, decoder, step, &s};
   team_run(team, step_job, &job);
 }
