@@ -4,7 +4,6 @@
 // Queries of one key head (its group of query heads, over several tokens in prefill) are taken
 // together, so that keys and values are read once for all of them.
 #include <cmath>
-#include <vector>
 
 #include "attention_int16.h"
 
@@ -12,8 +11,6 @@ static const int64_t kKeyTile = 128;   // keys per round of the online softmax
 static const int64_t kQueryRows = 48;  // query rows (tokens x heads of the group) per item, about
 static const int64_t kMaxHeadDim = 512;
 static const int64_t kMaxGroup = 128;
-static const int64_t kPartKeys = kKeyTile;  // keys of a part of a row with one token
-static const int64_t kPartGroup = 16;       // larger groups of query heads keep a thread busy with one part
 
 static int64_t tokens_per_item(const LayerCache& cache, int32_t num_heads) {
   const int64_t group = num_heads / cache.num_kv_heads;
@@ -178,15 +175,18 @@ static void add_all(Queries& s, const void* values, int64_t base, int64_t n, int
   for (; r < s.rows; ++r) add_values<TYPE, 1>(s.scores[r] + column, n, s.d, values, base, s.out + r * s.d);
 }
 
-// Keys from..to-1, which begin with a page.
 template <int TYPE>
-static void attend_queries(Queries& s, const LayerCache& cache, const int32_t* table, int32_t j, int64_t first_position,
-                           int64_t from_key, int64_t to_key) {
-  const int64_t d = s.d;
+static void attend_queries(Queries& s, const LayerCache& cache, const int32_t* table, int32_t j, int64_t first_position) {
+  const int64_t d = s.d, num_tokens = s.rows / s.group;
   const bool many = s.rows > 6;
   alignas(32) float wide[kPage * kMaxHeadDim];
-  for (int64_t tile = from_key; tile < to_key; tile += kKeyTile) {
-    const int64_t end = tile + kKeyTile < to_key ? tile + kKeyTile : to_key;
+  const int64_t last_position = first_position + num_tokens - 1;
+  int64_t first_key = 0;
+  if (cache.window > 0 && first_position - cache.window + 1 > 0) {
+    first_key = (first_position - cache.window + 1) / kPage * kPage;
+  }
+  for (int64_t tile = first_key; tile <= last_position; tile += kKeyTile) {
+    const int64_t end = tile + kKeyTile < last_position + 1 ? tile + kKeyTile : last_position + 1;
     for (int64_t key = tile; key < end; key += kPage) {
       const int64_t base = ((int64_t)table[key / kPage] * cache.num_kv_heads + j) * d * kPage;
       if (many) {
@@ -214,10 +214,20 @@ static void attend_queries(Queries& s, const LayerCache& cache, const int32_t* t
   }
 }
 
-// Queries of a row's tokens first_token.. under key head j, scaled, with nothing summed yet.
-static void gather(Queries& s, const StepRows& rows, const LayerCache& cache, int32_t num_heads, int64_t row, int32_t j,
-                   int64_t first_token, int64_t num_tokens, const float* q, int64_t q_stride) {
-  const int64_t d = cache.head_dim;
+void attention_item(const StepRows& rows, const LayerCache& cache, int32_t num_heads, int64_t item, const float* q,
+                    int64_t q_stride, float* out, int64_t out_stride) {
+  static thread_local Queries s;
+  const int64_t per_item = tokens_per_item(cache, num_heads), d = cache.head_dim;
+  const int32_t j = (int32_t)(item % cache.num_kv_heads);
+  int64_t part = item / cache.num_kv_heads, row = 0;
+  for (;; ++row) {
+    const int64_t parts = (rows.length[row] + per_item - 1) / per_item;
+    if (part < parts) break;
+    part -= parts;
+  }
+  const int64_t first_token = part * per_item;
+  const int64_t left = rows.length[row] - first_token;
+  const int64_t num_tokens = left < per_item ? left : per_item;
   s.d = d;
   s.group = num_heads / cache.num_kv_heads;
   s.rows = num_tokens * s.group;
@@ -229,99 +239,11 @@ static void gather(Queries& s, const StepRows& rows, const LayerCache& cache, in
     s.total[r] = 0;
   }
   memset(s.out, 0, s.rows * d * sizeof(float));
-}
-
-// The first key that a query at `position` sees, or one before it that begins a page.
-static int64_t first_key(const LayerCache& cache, int64_t position) {
-  const int64_t first = cache.window > 0 ? position - cache.window + 1 : 0;
-  return first > 0 ? first / kPage * kPage : 0;
-}
-
-int64_t attention_num_parts(const StepRows& rows, const LayerCache& cache, int32_t num_heads, int64_t row) {
-  const int64_t group = num_heads / cache.num_kv_heads, position = rows.start[row];
-  if (rows.length[row] != 1 || group > kPartGroup || int16_pays(cache, group)) return 1;
-  return (position - first_key(cache, position)) / kPartKeys + 1;
-}
-
-int64_t attention_partial_floats(const LayerCache& cache, int32_t num_heads) {
-  return num_heads / cache.num_kv_heads * (cache.head_dim + 2);
-}
-
-static Queries& queries() {
-  static thread_local Queries s;
-  return s;
-}
-
-void attention_part(const StepRows& rows, const LayerCache& cache, int32_t num_heads, int64_t row, int32_t j, int64_t part,
-                    const float* q, int64_t q_stride, float* partial) {
-  Queries& s = queries();
-  gather(s, rows, cache, num_heads, row, j, 0, 1, q, q_stride);
   const int32_t* table = rows.tables + row * rows.table_width;
-  const int64_t position = rows.start[row], from = first_key(cache, position) + part * kPartKeys;
-  const int64_t to = from + kPartKeys < position + 1 ? from + kPartKeys : position + 1;
-  if (cache.type == kF32) attend_queries<kF32>(s, cache, table, j, position, from, to);
-  else attend_queries<kF16>(s, cache, table, j, position, from, to);
-  memcpy(partial, s.out, s.rows * s.d * sizeof(float));
-  memcpy(partial + s.rows * s.d, s.top, s.rows * sizeof(float));
-  memcpy(partial + s.rows * s.d + s.rows, s.total, s.rows * sizeof(float));
-}
-
-void attention_merge(const StepRows& rows, const LayerCache& cache, int32_t num_heads, int64_t row, int32_t j,
-                     const float* partials, float* out, int64_t out_stride) {
-  const int64_t d = cache.head_dim, group = num_heads / cache.num_kv_heads;
-  const int64_t parts = attention_num_parts(rows, cache, num_heads, row);
-  const int64_t floats = attention_partial_floats(cache, num_heads);
-  float* to = out + rows.first[row] * out_stride + j * group * d;
-  for (int64_t r = 0; r < group; ++r) {
-    const float *tops = partials + group * d + r, *totals = tops + group;
-    float top = -INFINITY, total = 0;
-    for (int64_t p = 0; p < parts; ++p) top = tops[p * floats] > top ? tops[p * floats] : top;
-    for (int64_t i = 0; i < d; ++i) to[r * d + i] = 0;
-    for (int64_t p = 0; p < parts; ++p) {
-      // A part in which the window hides everything has no top, and nothing to add.
-      const float weight = tops[p * floats] == -INFINITY ? 0 : expf(tops[p * floats] - top);
-      total += totals[p * floats] * weight;
-      const float* sum = partials + p * floats + r * d;
-      for (int64_t i = 0; i < d; i += 8) {
-        store8(to + r * d + i, load8(to + r * d + i) + load8(sum + i) * splat(weight));
-      }
-    }
-    const float inverse = 1.0f / total;
-    for (int64_t i = 0; i < d; ++i) to[r * d + i] *= inverse;
-  }
-}
-
-void attention_item(const StepRows& rows, const LayerCache& cache, int32_t num_heads, int64_t item, const float* q,
-                    int64_t q_stride, float* out, int64_t out_stride) {
-  const int64_t per_item = tokens_per_item(cache, num_heads), d = cache.head_dim;
-  const int32_t j = (int32_t)(item % cache.num_kv_heads);
-  int64_t piece = item / cache.num_kv_heads, row = 0;
-  for (;; ++row) {
-    const int64_t pieces = (rows.length[row] + per_item - 1) / per_item;
-    if (piece < pieces) break;
-    piece -= pieces;
-  }
-  const int64_t parts = attention_num_parts(rows, cache, num_heads, row);
-  if (parts > 1) {
-    static thread_local std::vector<float> partials;
-    const int64_t floats = attention_partial_floats(cache, num_heads);
-    if (partials.size() < (size_t)(parts * floats)) partials.resize(parts * floats);
-    for (int64_t p = 0; p < parts; ++p) {
-      attention_part(rows, cache, num_heads, row, j, p, q, q_stride, partials.data() + p * floats);
-    }
-    attention_merge(rows, cache, num_heads, row, j, partials.data(), out, out_stride);
-    return;
-  }
-  const int64_t first_token = piece * per_item;
-  const int64_t left = rows.length[row] - first_token;
-  const int64_t num_tokens = left < per_item ? left : per_item;
-  Queries& s = queries();
-  gather(s, rows, cache, num_heads, row, j, first_token, num_tokens, q, q_stride);
-  const int32_t* table = rows.tables + row * rows.table_width;
-  const int64_t position = rows.start[row] + first_token, from = first_key(cache, position), to_key = position + num_tokens;
+  const int64_t position = rows.start[row] + first_token;
   if (int16_pays(cache, s.rows)) attend_int16(s.q, s.rows, s.group, cache, table, j, position, s.out, s.total);
-  else if (cache.type == kF32) attend_queries<kF32>(s, cache, table, j, position, from, to_key);
-  else attend_queries<kF16>(s, cache, table, j, position, from, to_key);
+  else if (cache.type == kF32) attend_queries<kF32>(s, cache, table, j, position);
+  else attend_queries<kF16>(s, cache, table, j, position);
   float* to = out + (rows.first[row] + first_token) * out_stride + j * s.group * d;
   for (int64_t r = 0; r < s.rows; ++r) {
     const float inverse = 1.0f / s.total[r];

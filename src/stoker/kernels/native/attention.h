@@ -37,16 +37,6 @@ int64_t attention_num_items(const StepRows& rows, const LayerCache& cache, int32
 void attention_append(const StepRows& rows, const LayerCache& cache, int64_t row, int32_t j, const float* k,
                       int64_t k_stride, const float* v, int64_t v_stride);
 
-// The keys a row's only token sees, in parts of fixed size that several threads can attend to: Flash-Decoding (Dao et
-// al., 2023). What the parts give is the same whoever computes them, so a row's result does not depend on others.
-int64_t attention_num_parts(const StepRows& rows, const LayerCache& cache, int32_t num_heads, int64_t row);
-int64_t attention_partial_floats(const LayerCache& cache, int32_t num_heads);
-void attention_part(const StepRows& rows, const LayerCache& cache, int32_t num_heads, int64_t row, int32_t j, int64_t part,
-                    const float* q, int64_t q_stride, float* partial);
-// `partials` are those of all parts, in order.
-void attention_merge(const StepRows& rows, const LayerCache& cache, int32_t num_heads, int64_t row, int32_t j,
-                     const float* partials, float* out, int64_t out_stride);
-
-// Attends item `item`, all parts of it: q and out [T, H, D] with the given strides per token.
+// Attends item `item`: q and out [T, H, D] with the given strides per token.
 void attention_item(const StepRows& rows, const LayerCache& cache, int32_t num_heads, int64_t item, const float* q,
                     int64_t q_stride, float* out, int64_t out_stride);

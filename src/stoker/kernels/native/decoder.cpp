@@ -48,7 +48,6 @@ struct Scratch {
   std::vector<float> x;         // residual stream [T, hidden]
   std::vector<float> qkv;       // [T, (H + 2J) * D]
   std::vector<float> attended;  // [T, H * D]
-  std::vector<float> partials;  // of attention in parts
   std::vector<float> added;     // what a block adds, before its norm [T, hidden]
   std::vector<float> gated;     // activation(gate) * up [T, intermediate]
   std::vector<float> last;      // rows whose logits are wanted [L, hidden]
@@ -76,7 +75,7 @@ struct Worker {
   mutable int64_t phase = 0;  // of those whose work is shared out; every thread counts the same
 };
 
-static const int64_t kPhasesPerLayer = 6;  // qkv, attention in parts and merged, output, gate and up, down
+static const int64_t kPhasesPerLayer = 5;  // qkv, attention, output, gate and up, down
 
 // Shares out the next phase (claims.h).
 template <typename Work>
@@ -229,37 +228,6 @@ static void turn_heads(const Worker& me, const DecoderLayer& layer, int64_t toke
   }
 }
 
-// Parts of all rows together (attention.h), each of which brings one token, when there are too few rows and key heads
-// to keep every thread busy; otherwise 0.
-static int64_t parts_to_share(const DecoderStep& step, const LayerCache& cache, int64_t num_heads, int n) {
-  const StepRows& rows = *step.rows;
-  if (rows.count != step.num_tokens || n == 1 || rows.count * cache.num_kv_heads >= 4 * n) return 0;
-  int64_t parts = 0;
-  for (int64_t row = 0; row < rows.count; ++row) parts += attention_num_parts(rows, cache, (int32_t)num_heads, row);
-  return parts > rows.count ? parts : 0;
-}
-
-static void attend_in_parts(const Worker& me, const LayerCache& cache, int64_t parts, const float* q, int64_t stride) {
-  const StepRows& rows = *me.step.rows;
-  const int32_t heads = (int32_t)me.decoder.num_heads;
-  const int64_t kv_heads = cache.num_kv_heads, floats = attention_partial_floats(cache, heads);
-  float* partials = me.s.partials.data();  // [key head][part of all rows]
-  claim(me, kv_heads * parts, 1, [&](int64_t i, int64_t) {
-    int64_t row = 0, part = i % parts;
-    for (int64_t of_row; part >= (of_row = attention_num_parts(rows, cache, heads, row)); ++row) part -= of_row;
-    attention_part(rows, cache, heads, row, (int32_t)(i / parts), part, q, stride, partials + i * floats);
-  });
-  team_barrier(me.team);
-  claim(me, kv_heads, 1, [&](int64_t j, int64_t) {
-    const float* of_row = partials + j * parts * floats;
-    for (int64_t row = 0; row < rows.count; ++row) {
-      attention_merge(rows, cache, heads, row, (int32_t)j, of_row, me.s.attended.data(), heads * cache.head_dim);
-      of_row += attention_num_parts(rows, cache, heads, row) * floats;
-    }
-  });
-  team_barrier(me.team);
-}
-
 static void attend(const Worker& me, const DecoderLayer& layer) {
   const StepRows& rows = *me.step.rows;
   const LayerCache& cache = layer.cache;
@@ -269,8 +237,7 @@ static void attend(const Worker& me, const DecoderLayer& layer) {
   const float *k = q + heads * d, *v = k + kv_heads * d;
   float* out = me.s.attended.data();
   const bool one_each = rows.count == me.step.num_tokens;
-  const int64_t parts = parts_to_share(me.step, cache, heads, me.n);
-  if (one_each && !parts && !layer.q_norm.weight) {
+  if (one_each && !layer.q_norm.weight) {
     // Every row brings one token: whoever attends a (row, key head) also prepares it.
     claim(me, rows.count * kv_heads, 1, [&](int64_t i, int64_t) {
       const int64_t row = i / kv_heads, j = i % kv_heads, token = rows.first[row];
@@ -297,10 +264,6 @@ static void attend(const Worker& me, const DecoderLayer& layer) {
     attention_append(rows, cache, i / kv_heads, (int32_t)(i % kv_heads), k, stride, v, stride);
   }
   team_barrier(me.team);
-  if (parts) {
-    attend_in_parts(me, cache, parts, q, stride);
-    return;
-  }
   // The longest first: the last items of a chunk see the most keys.
   const int64_t items = attention_num_items(rows, cache, (int32_t)heads);
   claim(me, items, 1, [&](int64_t i, int64_t) {
@@ -414,21 +377,17 @@ EXPORT void stoker_scratch_free(Scratch* scratch) { delete scratch; }
 // that is asked for.
 EXPORT void stoker_decoder_step(Team* team, Scratch* s, const Decoder* decoder, const DecoderStep* step) {
   const int64_t count = step->num_tokens;
-  int64_t qkv = 0, attended = 0, partials = 0;
+  int64_t qkv = 0, attended = 0;
   for (int64_t l = 0; l < decoder->num_layers; ++l) {
     const LayerCache& cache = decoder->layers[l].cache;
     const int64_t width = (decoder->num_heads + 2 * cache.num_kv_heads) * cache.head_dim;
     if (width > qkv) qkv = width;
     if (decoder->num_heads * cache.head_dim > attended) attended = decoder->num_heads * cache.head_dim;
-    const int64_t room = parts_to_share(*step, cache, decoder->num_heads, team_size(team)) * cache.num_kv_heads *
-                         attention_partial_floats(cache, (int32_t)decoder->num_heads);
-    if (room > partials) partials = room;
   }
   s->x.resize(count * decoder->hidden);
   s->added.resize(count * decoder->hidden);
   s->qkv.resize(count * qkv);
   s->attended.resize(count * attended);
-  s->partials.resize(partials);
   s->gated.resize(count * decoder->intermediate);
   s->last.resize(step->num_logits * decoder->hidden);
   s->best.assign(step->best ? step->num_logits * team_size(team) : 0, Best());
