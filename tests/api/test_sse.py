@@ -16,7 +16,7 @@ class Connection:
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
-        self.scope: dict[str, Any] = {"type": "http", "path": "/v1/chat/completions"}
+        self.scope: dict[str, Any] = {"type": "http", "path": "/v1/chat/completions", "headers": []}
         self._gone = asyncio.Event()
 
     async def send(self, message: dict[str, Any]) -> None:
@@ -69,6 +69,25 @@ async def test_one_write_per_item_and_the_contract_headers() -> None:
     assert [b["more_body"] for b in bodies] == [True, True, False]
     assert closes.count == 1
     assert "stoker.status" not in connection.scope
+
+
+@pytest.mark.parametrize(
+    ("version", "wish", "keeps"),
+    [
+        ("1.1", b"close", False),
+        ("1.1", b"Close", False),
+        ("1.1", b"keep-alive", True),
+        ("1.0", b"", False),
+        ("1.0", b"keep-alive", True),
+    ],
+)
+async def test_keep_alive_is_not_promised_on_a_connection_that_closes(
+    version: str, wish: bytes, keeps: bool
+) -> None:
+    connection = Connection()
+    connection.scope |= {"http_version": version, "headers": [(b"connection", wish)]}
+    await stream(two_frames(), Closes())(connection.scope, connection.receive, connection.send)
+    assert (b"connection" in dict(connection.sent[0]["headers"])) == keeps
 
 
 async def test_silence_is_filled_with_comments_between_frames() -> None:

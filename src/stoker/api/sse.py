@@ -81,6 +81,8 @@ class EventStream(Response):
         self.headers["content-type"] = "text/event-stream"  # the contract has no charset here
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if _closes(scope):
+            del self.headers["connection"]  # the server says that it closes
         writer = _Writer(send, scope.get(WRITE_NOW, _not_now))
         producing = asyncio.ensure_future(self._produce(writer, scope, send))
         gone = asyncio.ensure_future(wait_for_disconnect(receive))
@@ -115,6 +117,14 @@ class EventStream(Response):
             scope["stoker.status"] = 500
             await writer.write(self._error_frame(internal_error()))
         await writer.end()
+
+
+def _closes(scope: Scope) -> bool:
+    """Whether the connection ends with this answer."""
+    wishes = [value.lower() for name, value in scope["headers"] if name == b"connection"]
+    if scope.get("http_version") == "1.0":
+        return b"keep-alive" not in wishes
+    return b"close" in wishes
 
 
 class _Writer:

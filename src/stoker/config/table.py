@@ -55,12 +55,14 @@ class Settings:
     dtype: str = _declare(
         "auto",
         "str",
-        "number format of activations; float32 is the exact reference mode",
+        "number format of activations; float32 is the exact reference mode, in which a reply depends neither "
+        "on requests beside it nor on what was cached",
         flags="--dtype",
         group="Model",
         choices=("auto", "float32", "bfloat16", "float16"),
         default_help="auto: bfloat16 where the hardware multiplies it (CUDA, AVX512-BF16, AMX), "
-        "float16 on MPS, else float32",
+        "float16 on MPS, else float32; on a CPU products with quantized weights are in 8 bits, and near ties "
+        "between tokens may fall differently beside other requests or after a cache hit",
     )
     quantize: int | None = _declare(
         None,

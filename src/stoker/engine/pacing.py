@@ -7,7 +7,7 @@ that the decoding rows keep most of their speed. Both follow from what steps tak
 
 from __future__ import annotations
 
-SHARE = 0.4  # of the time that prompts may take from rows that decode; more where they are not fewer
+SHARE = 0.35  # of the time that prompts may take from rows that decode; more where they are not fewer
 LARGEST_SHARE = 0.75
 PAUSE_S = 0.05  # by which a chunk may delay the next token of those rows
 FIRST_CHUNK = 32  # before anything was measured
