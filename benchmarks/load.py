@@ -142,7 +142,7 @@ async def interference(load: Load, num_streams: int) -> dict[str, float]:
     rate from then until the long prompt's first token. Streams are given enough tokens to outlive that
     window; when one ended early the figures are not comparable, and `outlived` says so with 0.
     """
-    busy = replace(load, num_tokens=load.num_tokens * 4)
+    busy = replace(load, num_tokens=load.num_tokens * 8)
     tasks = [asyncio.create_task(stream(busy, short_prompt(busy, 100 + i))) for i in range(num_streams)]
     await asyncio.sleep(WARM_UP_S)
     late = await stream(load, long_prompt(load, 100), 8)
