@@ -54,6 +54,6 @@ class FindsLikeliest(Protocol):
     """A CausalLM that can tell the likeliest token more cheaply than all logits."""
 
     def forward_likeliest(self, batch: StepBatch, kv: KVLayout) -> list[tuple[int, float]]:
-        """`forward`, and of each row of logits the first of the largest: its index and itself, which is
-        NaN if any logit of the row is."""
+        """`forward`, and L pairs: of each row of logits the first of the largest, its index and itself, which
+        is NaN if any logit of the row is."""
         ...

@@ -3,6 +3,7 @@
 import math
 import random
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -71,7 +72,12 @@ class TestGreedy:
         logits[3, 7] = math.inf
         logits[4] = -math.inf
         rows = [SamplerRow(GREEDY, (0,)) for _ in range(6)]
-        assert settle(_likeliest(logits.clone())) == sample(logits, rows)
+        elsewhere = SimpleNamespace(device=SimpleNamespace(type="elsewhere"), max=logits.max)
+        found = settle(_likeliest(elsewhere))  # by torch where the logits are, and here by NumPy
+        assert found == sample(logits.clone(), rows)
+        expected = [max(range(1000), key=logits[row].tolist().__getitem__) for row in (0, 1, 5)]
+        assert [found[row] for row in (0, 1, 5)] == [Sampled(token_id) for token_id in expected]
+        assert all(isinstance(found[row], RowFailure) for row in (2, 3, 4))
 
 
 class TestDistribution:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stoker.speech.whisper.decoder import DecoderLayer
     from stoker.speech.whisper.encoder import Norm
 
-_MOST_CHOSEN = 64  # kMostChosen in native/whisper.cpp
+_MOST_CHOSEN = 64  # kMostChosen in native/likeliest.cpp
 _NORMS = ("attention_norm", "cross_norm", "mlp_norm")
 _MATRICES = ("qkv", "out", "cross_q", "cross_out", "up", "down")
 
