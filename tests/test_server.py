@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from stoker.api.sse import WRITE_NOW
 from stoker.config import resolve
 from stoker.server import MAX_HEADER_BYTES, GuardedProtocol, bind, build_server
+from stoker.write_now import WRITE_NOW
 
 Exchange = Callable[..., Any]
 

@@ -22,8 +22,8 @@ from typing import Any, cast
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from stoker.api.sse import WRITE_NOW
 from stoker.config import Settings
+from stoker.write_now import WRITE_NOW
 
 log = logging.getLogger("stoker.server")
 

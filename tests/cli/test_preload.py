@@ -45,6 +45,13 @@ def test_a_verb_imports_no_other_verb_and_no_torch() -> None:
     assert not {"torch", "stoker.cli.serve", "stoker.cli.chat", "stoker.cli.dictate"} & set(loaded)
 
 
+def test_the_server_is_imported_without_torch_and_the_web_framework() -> None:
+    """It binds its port before either is loaded."""
+    code = "import sys, stoker.server\nprint(*({'torch', 'fastapi', 'stoker.api'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
 IN_TWO_PARTS = """
 import sys
 from stoker.preload import complete_torch, import_torch_for_serving

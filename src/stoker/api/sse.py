@@ -22,13 +22,9 @@ from starlette.types import Receive, Scope, Send
 from stoker.api.disconnect import wait_for_disconnect
 from stoker.api.errors import internal_error
 from stoker.errors import RequestCancelled, StokerError
+from stoker.write_now import WRITE_NOW, WriteNow
 
 log = logging.getLogger(__name__)
-
-# In the scope: the server's shortcut for pieces of a streamed body, once its headers have gone through all
-# layers. Those look at no later message, and awaiting each of them for every token is most of a write.
-WRITE_NOW = "stoker.write_now"
-WriteNow = Callable[[bytes], bool]  # False: nothing was written, send it as an ASGI message
 
 KEEP_ALIVE = b": keep-alive\n\n"
 STALL_LIMIT_S = 120.0  # a client that takes nothing for so long is given up
